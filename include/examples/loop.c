@@ -58,8 +58,8 @@ int main(int argc, char **argv)
     int64_t due;
     int error;
 
-    /* Real-time programs lock their memory and use a real-time policy. If the program lacks the
-     * rights for this, tardy still measures the loop. */
+    /* Real-time programs lock their memory and run with a real-time policy. If the program lacks
+     * the rights for this, tardy still measures the loop. */
     if (mlockall(MCL_CURRENT | MCL_FUTURE) || sched_setscheduler(0, SCHED_FIFO, &priority))
         fprintf(stderr, "loop: not real-time: %s\n", strerror(errno));
 
@@ -69,7 +69,8 @@ int main(int argc, char **argv)
 
     due = tardy_now();
     for (int64_t cycle = 1; cycle <= cycles; cycle++) {
-        /* Advances to the next due time that has not passed, so that latencies do not add up. */
+        /* Goes to the next due time that is still in the future, so that a late cycle does not make
+         * all later ones late. */
         do
             due += period;
         while (due <= tardy_now());

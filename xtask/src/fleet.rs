@@ -1,5 +1,5 @@
-//! `cargo xtask fleet`: tests the contents of `deploy/` with the real engines, as far as they run
-//! on one Debian machine (deploy/tests).
+//! `cargo xtask fleet`: tests what `deploy/` contains with the real engines, as far as they run on
+//! one Debian machine (deploy/tests).
 //!
 //! This task is not part of `cargo xtask test`, because it installs Python packages and takes 16
 //! minutes.
@@ -29,8 +29,7 @@ pub(crate) struct FleetArguments {
 struct Engine {
     /// The name of the engine's script in deploy/tests.
     name: &'static str,
-    /// Programs that the script needs, separated by blanks, and the Debian packages that contain
-    /// them.
+    /// Programs that the script needs, separated by blanks, and the Debian packages with them.
     programs: &'static str,
     packages: &'static str,
 }
@@ -83,7 +82,7 @@ const ENGINES: &[Engine] = &[
     engine("files", "python3", "python3-venv"),
     engine("tables", "python3", "python3-venv"),
 ];
-/// Packages of Python's index, installed into an environment in the target folder.
+/// Python packages that are installed into an environment in the target folder.
 const PYTHON: &[&str] = &[
     "labgrid==26.0.1",
     "ansible-core==2.19.14",
@@ -116,8 +115,8 @@ pub(crate) fn run(arguments: &FleetArguments) -> Result<()> {
     let folder = workspace::target_folder()?.join("fleet");
     let python = folder.join("python");
     program::python(&python, PYTHON)?;
-    // The results of an experiment on one machine. Several engines compare their results with
-    // these; the first of the engines makes them (lab.sh).
+    // The results of an experiment that ran on one machine. Several engines compare their own
+    // results with these. The first engine that needs them makes them (lab.sh).
     let reference = folder.join("lab");
     workspace::remove(&reference)?;
     let mut lines = Vec::new();

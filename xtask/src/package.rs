@@ -68,9 +68,9 @@ pub(crate) fn run(arguments: &PackageArguments) -> Result<()> {
     Ok(())
 }
 
-/// Makes the tarball and the Debian package, and returns their paths in this order.
+/// Makes the tarball and the Debian package, and returns the paths of both in this order.
 fn build(architecture: Architecture, binary: &Path) -> Result<[PathBuf; 2]> {
-    // A binary that runs on this machine prints the manual pages.
+    // The manual pages are printed by a binary that runs on this machine.
     let speaking = if architecture.is_here() {
         binary.to_owned()
     } else {

@@ -97,7 +97,8 @@ mod tests {
                 };
                 let is_there = target.exists()
                     && wanted.is_none_or(|wanted| Page::read(&target).anchors.contains(wanted));
-                // A copy of docs/ alone must have no dead links.
+                // These links would be dead in a copy of docs/ alone, which must have no dead
+                // links.
                 let stays = !docs.contains(file) || !link.starts_with("..");
                 if !is_there || !stays {
                     dead.push(format!(

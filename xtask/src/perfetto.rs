@@ -33,7 +33,7 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// A trace, and the output of trace-cmd for it.
+/// A trace, and what trace-cmd prints for it.
 struct Recording {
     trace: PathBuf,
     /// Compressed output of `trace-cmd report -R -t`.

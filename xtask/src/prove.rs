@@ -29,15 +29,15 @@ pub(crate) struct ProveArguments {
 struct Lane {
     name: &'static str,
     about: &'static str,
-    /// Files and folders whose changes make the row stale, separated by blanks.
+    /// If one of these files or folders changes, the row is stale; separated by blanks.
     paths: &'static str,
-    /// Files and folders in `paths` whose changes do not make the row stale.
+    /// Files and folders within `paths` whose changes do not make the row stale.
     except: &'static str,
     run: fn() -> Result<()>,
 }
 
 const PAGE: &str = "docs/proof.md";
-/// The page's text for a lane that passed.
+/// The text that the page has for a lane that passed.
 const PASSED: &str = "passed";
 /// The files from which the tool is compiled.
 const PRODUCT: &str = "crates Cargo.lock Cargo.toml .cargo";
@@ -260,7 +260,8 @@ fn answers() -> Result<()> {
     )
 }
 
-/// Returns the commit to which the result will apply. Fails if there are uncommitted changes.
+/// Returns the commit for which the result will be recorded. Fails if there are uncommitted
+/// changes.
 fn commit() -> Result<String> {
     let status = "status --porcelain --untracked-files=no -- :!docs/proof.md";
     let changes = git(&status.split(' ').collect::<Vec<_>>())?;
@@ -296,8 +297,7 @@ fn print_stale() -> Result<()> {
     Ok(())
 }
 
-/// Returns why the row of a lane does not hold for the current code; `None` if the row is up to
-/// date.
+/// Returns why a lane's row does not hold for the current code; `None` if the row is up to date.
 fn staleness(lane: &Lane, row: &[&str]) -> Result<Option<String>> {
     let &[_, _, result, _, commit, _] = row else {
         return Ok(Some("never ran".to_owned()));
@@ -353,7 +353,7 @@ mod tests {
         assert!(staleness(lane, &[]).unwrap().is_some());
         assert!(stale("failed", "HEAD"));
         assert!(!stale("passed", "HEAD"));
-        // The repository's first commit contains no code, so all code is newer than this commit.
+        // The repository's first commit contains no code, so any code is newer than it.
         let first = git(&["rev-list", "--max-parents=0", "HEAD"]).unwrap();
         assert!(stale("passed", &first));
     }

@@ -2,7 +2,7 @@
 //! detect undefined behaviour.
 //!
 //! Each tool has gaps. Miri interprets Rust by its rules, but knows few system calls. Miri
-//! therefore runs only [`MIRI_TESTS`]; the test programs print the number of omitted tests.
+//! therefore runs only [`MIRI_TESTS`]; the test programs print how many tests are left out.
 //! AddressSanitizer runs all tests against the real kernel, and detects invalid memory accesses of
 //! the compiled code.
 
@@ -13,7 +13,7 @@ use crate::{program, workspace};
 
 /// The crates with unsafe code.
 const CRATES: [&str; 2] = ["tardy-app", "tardy-sys"];
-/// The target for which tests are built; its toolchain includes the sanitizer's library.
+/// The target for which the tests are built; the sanitizer's library is part of its toolchain.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Tests of `tardy-sys` whose system calls Miri knows. `tardy-app` has no such test, because Miri
@@ -31,7 +31,7 @@ pub(crate) fn run() -> Result<()> {
     miri.env("MIRIFLAGS", "-Zmiri-disable-isolation")
         .args(["--", "--exact"])
         .args(MIRI_TESTS);
-    // RUSTFLAGS replaces the flags of .cargo/config.toml, because a sanitizer does not work in a
+    // RUSTFLAGS replaces the flags in .cargo/config.toml, because a sanitizer does not work in a
     // static program.
     let mut address = tests("address", &["test"]);
     address.env("RUSTFLAGS", "-Zsanitizer=address");
@@ -43,7 +43,7 @@ pub(crate) fn run() -> Result<()> {
     failure::unless_empty("", &failed)
 }
 
-/// Returns the command `cargo WORDS` for the tests, in the target folder `target/sanitize/NAME`.
+/// Returns the command `cargo WORDS` for the tests; its target folder is `target/sanitize/NAME`.
 fn tests(name: &str, words: &[&str]) -> Command {
     let mut command = Command::new("cargo");
     command

@@ -48,7 +48,7 @@ impl Architecture {
     }
 
     /// Returns the target to build for. Some targets use musl, the others the distribution's C
-    /// library for cross-compilation; the C library is linked statically in both cases.
+    /// library for cross-compilation; both link the C library statically.
     fn target(self) -> &'static str {
         match self {
             Self::Aarch64 => "aarch64-unknown-linux-musl",
@@ -59,7 +59,7 @@ impl Architecture {
     }
 
     /// Returns the programs for linking, each with the packages that contain it and the C library;
-    /// none for musl targets.
+    /// no programs for musl targets.
     fn linkers(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Armv7 => &[
@@ -156,8 +156,8 @@ fn build_again(architecture: Architecture, binary: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the file is a binary of the architecture, and needs no loader. Returns the file's
-/// size in bytes.
+/// Checks that the file is a binary for the architecture, and needs no dynamic loader. Returns the
+/// file's size in bytes.
 pub(crate) fn check_file(binary: &Path, architecture: Architecture) -> Result<u64> {
     let mut readelf = Command::new(program::required("readelf", "binutils")?);
     readelf.args(["--wide", "--file-header", "--program-headers"]);
@@ -211,7 +211,7 @@ pub(crate) fn given_or_built(binary: Option<&PathBuf>) -> Result<PathBuf> {
     })
 }
 
-/// Builds `tree` into the folder `made`. Names of folders are replaced, so they leave no trace in
+/// Builds `tree` into the folder `made`. Names of folders are replaced, so that none of them is in
 /// the binary.
 fn build_in(tree: &Path, made: &Path, architecture: Architecture) -> Result<PathBuf> {
     let target = prepared(architecture)?;
@@ -225,7 +225,8 @@ fn build_in(tree: &Path, made: &Path, architecture: Architecture) -> Result<Path
         Some((made.to_owned(), "/tardy/target")),
         home.map(|home| (home, "/cargo")),
     ];
-    // Flags are separated by blanks, so a folder with a blank in its name cannot be replaced.
+    // The flags are separated by blanks, so the name of a folder cannot be replaced if it contains
+    // a blank.
     let named = named
         .into_iter()
         .flatten()

@@ -188,7 +188,7 @@ fn is_agreed_at_terminal() -> Result<bool> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-/// Returns an error with the missing programs, for distributions without apt-get. On these
+/// On distributions without apt-get, returns an error that lists the missing programs. On these
 /// distributions, the packages have other names.
 fn without_apt() -> Result<()> {
     let mut missing: Vec<String> = Vec::new();

@@ -1,9 +1,10 @@
 //! `cargo xtask walk`: runs every command of README and docs in a bare Debian, and compares every
 //! shown output with the tool's output.
 //!
-//! In a command without a shown output, durations are shortened, and CPUs are replaced by existing
-//! ones; everything else runs as written. The walk fails if the tool does not accept a command, or
-//! if a command needs something that the page does not mention and a bare Debian lacks.
+//! If a page shows no output for a command, durations in it are shortened and CPUs are replaced by
+//! existing ones; everything else runs as it is on the page. The walk fails if the tool does not
+//! accept a command, or if a command needs something that the page does not mention and a bare
+//! Debian lacks.
 
 mod page;
 
@@ -18,7 +19,7 @@ use page::{Example, examples};
 
 /// Folder in which commands run.
 const PLACE: &str = "walk";
-/// Folder with originals of the files that pages assume to exist.
+/// Folder with the originals of files that pages assume to exist.
 const STORE: &str = "store";
 /// Time limit of a command, in s.
 const SECONDS_MAX: u32 = 150;
@@ -34,11 +35,11 @@ pub(crate) struct WalkArguments {
     binary: Option<PathBuf>,
 }
 
-/// Files and folders that pages assume to exist: the name of each, and the original that is copied
-/// to this name. An original with a slash in its path is a file of the repository; other originals
-/// are in the folder [`STORE`]: `run` is an explained run, `plain` a run without explanations,
-/// `runs` a folder of four runs, `cost` a cost run, `k` a watched run of a guest, `census` the
-/// sections of two kernels, and the others are programs.
+/// Files and folders that pages assume to exist: for each, its name, and the original of which it
+/// is a copy. An original with a slash in its path is a file of the repository; other originals are
+/// in the folder [`STORE`]: `run` is an explained run, `plain` a run without explanations, `runs` a
+/// folder of four runs, `cost` a cost run, `k` a watched run of a guest, `census` the sections of
+/// two kernels, and the others are programs.
 const THINGS: &[(&str, &str)] = &[
     ("board7", "run"),
     ("board7-new", "plain"),
@@ -84,7 +85,7 @@ const ABSENT: &[(&str, &str)] = &[
     ("cost build", "there is no compiler, nor a kernel's sources"),
 ];
 
-/// Examples that do not run, with the reason.
+/// Examples that are not run, each with the reason.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("rack", "there are no other machines"),
     ("sbatch", "there is no Slurm"),
@@ -151,7 +152,7 @@ fn pages() -> Result<Vec<PathBuf>> {
     Ok(pages)
 }
 
-/// Creates what pages assume to exist, except guests.
+/// Creates everything that pages assume to exist, except guests.
 fn prepare(debian: &Debian) -> Result<()> {
     workspace::make_folder(&debian.path(STORE))?;
     let any = "|| [ $? -eq 4 ] || [ $? -eq 1 ]";
@@ -191,8 +192,8 @@ fn prepare(debian: &Debian) -> Result<()> {
     ))
 }
 
-/// Makes runs in guests for the documentation pages that need such runs. These runs are made
-/// outside the bare Debian, which has no QEMU.
+/// Makes the runs in guests that some pages of the documentation need. This happens outside the
+/// bare Debian, because that has no QEMU.
 fn guests(debian: &Debian, binary: &Path) -> Result<()> {
     let lab = |words: &str, name: &str| {
         let mut tardy = std::process::Command::new(binary);
@@ -211,7 +212,7 @@ fn guests(debian: &Debian, binary: &Path) -> Result<()> {
 
 struct Walk {
     debian: Debian,
-    /// The tool, the same binary as in the bare Debian.
+    /// The tool: the same binary as in the bare Debian.
     binary: PathBuf,
     failed: Vec<String>,
     run: usize,
@@ -255,7 +256,7 @@ impl Walk {
                 format!("./my_loop & LOOP=$!; sleep 0.2; {line}; code=$?; kill $LOOP; exit $code");
         }
         if line.starts_with("tardy respond") || line.contains("--until-stopped") {
-            // The command runs until a signal ends it.
+            // The command runs until it gets a signal.
             line = format!("timeout --preserve-status --signal=INT 2 {line}");
         }
         let output = self.debian.output(&format!(

@@ -1,5 +1,5 @@
-//! The complete advice: each kernel's verdict, the curves if two kernels were measured, the path
-//! through the rules, and the conclusions.
+//! Makes the complete advice: each kernel's verdict, the curves if two kernels were measured, the
+//! path through the rules, and the conclusions.
 
 use serde::Serialize;
 use tardy_core::series::ClockKind;
@@ -29,7 +29,7 @@ pub struct Advice {
     pub conclusion: String,
     /// Whether PREEMPT_RT is needed.
     pub decision: Decision,
-    /// The verdict on the deadline for the advised kernel; absent without a deadline.
+    /// Whether the advised kernel meets the deadline; absent if the user stated no deadline.
     pub outcome: Option<Outcome>,
     /// The advised kernel, one of the measured kernels.
     pub kernel: Option<String>,
@@ -93,8 +93,8 @@ pub fn advice(
         let reference = fast(kernel.clock).filter(|fast| fast.name != kernel.name);
         let slower = reference.and_then(|fast| slowdown(task.kind, &fast.costs, &kernel.costs));
         // The user states how long the work takes on the fast kernel; on another kernel, it takes
-        // longer by that kernel's measured slowdown. If no slowdown was measured, it is 0 for
-        // kernels that are not real-time, and unknown for real-time kernels.
+        // longer by that kernel's measured slowdown. A slowdown that was not measured is taken as 0
+        // for kernels that are not real-time, and as unknown for real-time kernels.
         let measured = slower.as_ref().map(|slower| slower.estimate.value);
         let stretch = measured.or((kernel.is_real_time != Some(true)).then_some(0.0));
         let judgement = judgement(kernel, task, probe, stretch)?;
@@ -304,7 +304,7 @@ fn measured(judgement: &Judgement, clock: ClockKind) -> Option<MeasuredKernel> {
     })
 }
 
-/// Returns the conclusion of the rules.
+/// Returns the conclusion that follows from the rules.
 fn rule_answer(path: &Path) -> Option<RuleAnswer> {
     let last = path.steps.last()?;
     let yes = if last.is_yes { "yes" } else { "no" };

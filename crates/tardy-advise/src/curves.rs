@@ -1,5 +1,5 @@
-//! Total delay against the length of work, for two kernels: the curves of mckenney2009, figures 1
-//! to 3. The curves are a model, and every output states that.
+//! Computes the curves of mckenney2009, figures 1 to 3, which show the total delay against the
+//! length of work for two kernels. The curves are a model, and every output states that.
 
 use serde::Serialize;
 use tardy_core::total_delay::{Crossover, crossover, total_delay};
@@ -37,7 +37,7 @@ pub struct Point {
     pub real_time_ns: f64,
 }
 
-/// One figure: two curves and their crossing.
+/// One figure, with two curves and their crossing.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Curves {
     /// Title of the figure.
@@ -53,7 +53,7 @@ pub struct Curves {
     pub slowdown: Estimate,
     /// The crossing of the two curves.
     pub crossing: Crossover,
-    /// Points of the curves, by length of work.
+    /// The points of both curves, in the order of the length of work.
     pub points: Vec<Point>,
 }
 

@@ -1,7 +1,8 @@
-//! The decision flow of mckenney2009, section 5, as a table of rules. Each rule is answered from
-//! measurements if they suffice. Otherwise it is answered from the user's statements, and otherwise
-//! from the properties of most systems; an answer of the last kind is called assumed. The result is
-//! the whole path with its reasons.
+//! Follows the decision flow of mckenney2009, section 5, which is stored as a table of rules. Each
+//! rule is answered from measurements if they suffice. If they do not, it is answered from the
+//! user's statements. If the user stated nothing about it, the rule is answered from the properties
+//! of most systems, and the answer is called assumed. The result is the whole path with its
+//! reasons.
 //!
 //! The user's statement about the machine overrides the detected machine, because commands are
 //! often typed in a virtual machine in which the real-time work does not run. Curves from the lab's
@@ -20,7 +21,7 @@ use super::task::{Task, WorkKind};
 pub const UTILISATION_HIGH: f64 = 0.5;
 /// Shortest work that counts as long: "hundreds of milliseconds" (mckenney2009, section 5).
 pub const WORK_LONG: Nanos = Nanos::from_millis(100);
-/// Shortest work that counts as long if it is all system time: the crossing of the lines at "about
+/// Shortest work that counts as long if it is all system time: the paper's lines cross at "about
 /// one millisecond" (mckenney2009, section 3).
 pub const WORK_LONG_IN_KERNEL: Nanos = Nanos::from_millis(1);
 
@@ -57,11 +58,11 @@ pub enum Rule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
-    /// From runs, or from facts about this machine.
+    /// The answer comes from runs, or from facts about this machine.
     Measured,
-    /// From the user's statements.
+    /// The answer comes from the user's statements.
     Stated,
-    /// From the properties of most systems.
+    /// The answer comes from the properties of most systems.
     Assumed,
 }
 

@@ -1,5 +1,5 @@
-//! The most effective improvements: settings of the machine that differ from the recommendation.
-//! Settings that explain a warning of the runs come first.
+//! Finds the most effective improvements: settings of the machine that differ from the
+//! recommendation. Settings that explain a warning of the runs come first.
 
 use serde::Serialize;
 use tardy_core::cpu::CpuList;

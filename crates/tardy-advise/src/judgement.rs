@@ -35,8 +35,8 @@ const YEAR: Nanos = Nanos::from_secs(31_557_600);
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "basis", rename_all = "kebab-case")]
 pub enum Basis {
-    /// Completions were measured: the time from the due time of each unit of work until the unit
-    /// was done.
+    /// Completions were measured. A completion is the time from the due time of a unit of work
+    /// until the unit was done.
     Completion {
         /// The judged probe.
         probe: String,
@@ -54,8 +54,8 @@ pub enum Basis {
         probe: String,
         /// Length of the work, including the slowdown.
         work_ns: Nanos,
-        /// Slowdown as a fraction of the work's length; absent if it was not measured. Without a
-        /// measured slowdown, the length of the work is not extended.
+        /// Slowdown as a fraction of the work's length; absent if it was not measured. If the
+        /// slowdown was not measured, the length of the work is not extended.
         slowdown: Option<f64>,
     },
     /// Start latencies were measured, and the length of the work is unknown.
@@ -75,9 +75,9 @@ pub struct Margin {
     pub to_deadline_ns: Nanos,
     /// `to_deadline_ns` as a fraction of the deadline.
     pub share: f64,
-    /// The lowest percentile that covers the share of work that must be on time, with the upper
-    /// bound of this percentile at 95 % confidence; absent if no miss is allowed, or if the samples
-    /// bound no percentile.
+    /// The lowest percentile that covers the share of work that must be on time, with its upper
+    /// bound at 95 % confidence; absent if no miss is allowed, or if no such percentile has an
+    /// upper bound.
     pub bounded: Option<BoundedMargin>,
 }
 
@@ -305,9 +305,9 @@ fn incomplete(mut warned: Vec<String>, taken: &[JudgedProbe]) -> Vec<String> {
     warned
 }
 
-/// Returns how misses cluster in all runs together. The dispersions of the runs are averaged, with
-/// the runs' numbers of misses as weights; without misses, the largest dispersion is used. An
-/// unseen event may be as large as in the worst run.
+/// Returns how strongly misses cluster, computed from all runs together. The dispersions of the
+/// runs are averaged, weighted by each run's number of misses. If no run has a miss, the largest
+/// dispersion is used. An event that no run has seen may cause as many misses as in the worst run.
 fn clustering(taken: &[JudgedProbe]) -> Option<Clustering> {
     let of_runs: Vec<(f64, Clustering)> = taken
         .iter()
@@ -337,8 +337,8 @@ fn clustering(taken: &[JudgedProbe]) -> Option<Clustering> {
     ))
 }
 
-/// Returns the smallest extremal index of the runs: the index of the strongest clustering of late
-/// samples. `None` if the index of any run is unknown.
+/// Returns the smallest extremal index of the runs, which stands for the strongest clustering of
+/// late samples. `None` if the index of any run is unknown.
 fn least_index(taken: &[JudgedProbe]) -> Option<f64> {
     let indices = taken
         .iter()

@@ -21,7 +21,7 @@ pub enum ReadError {
     Cost(#[from] CostSummaryError),
 }
 
-/// A run of latencies or completions. Its samples are read only when needed.
+/// A run that measured latencies or completions. Its samples are read only when needed.
 #[derive(Debug, Clone)]
 pub struct LatencyRun {
     pub folder: PathBuf,
@@ -32,9 +32,9 @@ pub struct LatencyRun {
 /// All runs that were made on one kernel.
 #[derive(Debug, Clone)]
 pub struct Kernel {
-    /// Name of the kernel: its release and its preemption model. If several kernels have the same
-    /// release and model, the host and the command line follow in parentheses and, if the time is
-    /// virtual, a note about that.
+    /// Name of the kernel, which consists of its release and its preemption model. If several
+    /// kernels have the same release and model, the host and the command line follow in parentheses
+    /// and, if the time is virtual, a note about that.
     pub name: String,
     /// Whether the kernel has PREEMPT_RT; absent if the runs do not record it.
     pub is_real_time: Option<bool>,
@@ -42,7 +42,7 @@ pub struct Kernel {
     pub clock: ClockKind,
     /// The machine of the first run.
     pub machine: MachineFacts,
-    /// Runs of latencies and completions.
+    /// The runs that measured latencies or completions.
     pub runs: Vec<LatencyRun>,
     /// Runs of costs.
     pub costs: Vec<CostSummary>,

@@ -1,4 +1,4 @@
-//! The conclusions of mckenney2009 from its numbers: tables 5 to 7, figures 1 to 3.
+//! Repeats the conclusions of mckenney2009 from its numbers: tables 5 to 7, figures 1 to 3.
 
 use serde::Serialize;
 use tardy_core::total_delay::Crossover;

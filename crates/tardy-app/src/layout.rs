@@ -1,8 +1,8 @@
-//! Layout of the memory shared with tardy, in 64-bit words, version 1. This module is public only
-//! because the tool uses it; programs should not use it.
+//! The memory that a program shares with tardy: its layout, version 1, in 64-bit words. This module
+//! is public only because the tool uses it; programs should not use it.
 //!
-//! `include/tardy.h` defines the same layout for programs in C. A test of the tool compares the two
-//! with a C program that prints the header's offsets.
+//! `include/tardy.h` defines the same layout for programs in C. A test of the tool compiles a C
+//! program that prints the header's offsets, and compares them with those of this module.
 
 /// Value of the first word of the shared memory.
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"TARDYAP1");
@@ -19,7 +19,7 @@ pub const REFUSED: usize = 4;
 
 /// Index in a region: its state, which is free, claimed, open or closed.
 pub const STATE: usize = 0;
-/// Index in a region: time between two due times in ns, 0 if they form no grid.
+/// Index in a region: time between two due times in ns; 0 if the due times are not equally spaced.
 pub const PERIOD: usize = 1;
 /// Index in a region: ID of the thread that runs the loop.
 pub const THREAD: usize = 2;
@@ -31,8 +31,8 @@ pub const NAME_WORDS: usize = 6;
 pub const HEAD: usize = 16;
 /// Index in a region: number of started cycles; written by the loop.
 pub const BEGUN: usize = 17;
-/// Index in a region: due time of the last started cycle, in this word if the number of started
-/// cycles is even, otherwise in the next word.
+/// Index in a region: due time of the last started cycle. It is in this word if the number of
+/// started cycles is even, otherwise in the next word.
 pub const DUE: usize = 18;
 /// Index in a region: number of cycles that tardy has read; written by tardy.
 pub const TAIL: usize = 24;
@@ -50,5 +50,5 @@ pub const CLAIMED: u64 = 1;
 pub const OPEN: u64 = 2;
 /// State: the loop has ended, and its last cycle is published.
 pub const CLOSED: u64 = 3;
-/// Stored as the end of a cycle's work if the loop did not report that end.
+/// The loop stores this value as the end of a cycle's work if it did not report that end.
 pub const NEVER: i64 = i64::MIN;

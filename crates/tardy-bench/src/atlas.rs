@@ -1,4 +1,4 @@
-//! The speed at which the lab makes an atlas.
+//! Measures how fast the lab makes an atlas.
 
 use std::process::Command;
 use std::time::Instant;
@@ -26,9 +26,9 @@ const MODELS: [&str; 6] = [
     "--kernel",
     "debian:6.1-rt",
 ];
-/// A folder below the workspace, so that recorded commands contain no path of this machine.
+/// A folder below the workspace: commands that name this folder contain no path of this machine.
 const FOLDER: &str = "target/bench-atlas";
-/// Virtual time per instruction in ns, the lab's default.
+/// Virtual time per instruction in ns: the lab's default.
 const INSTRUCTION_NS: f64 = 4.0;
 const CELLS_AN_HOUR: f64 = 3000.0;
 const CPUS: f64 = 2.0;

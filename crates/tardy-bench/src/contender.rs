@@ -81,7 +81,7 @@ impl Contender {
             .while_doing(|| format!("starting {}", self.name()))
     }
 
-    /// Waits until the tool measures, and returns its threads.
+    /// Waits until the tool has started to measure, and returns its threads.
     pub(crate) fn when_measuring(self, child: &Child) -> Result<Vec<Thread>> {
         threads::when_measuring(child.id())
             .ok_or_else(|| Failure::new(format!("{} does not measure", self.name())))

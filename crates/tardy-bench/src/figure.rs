@@ -25,15 +25,15 @@ pub(crate) struct Figure {
 pub(crate) struct Bench {
     /// The tool's binary.
     pub(crate) tardy: PathBuf,
-    /// Whether runs should be short.
+    /// Whether to measure only short runs.
     pub(crate) is_quick: bool,
-    /// The commands run for the current figure, each once.
+    /// The commands run for the current figure, without repetitions.
     pub(crate) commands: RefCell<Vec<String>>,
 }
 
 impl Bench {
-    /// Records a command for the result, without temporary folders and without the folders of
-    /// programs.
+    /// Records a command for the result, without the names of temporary folders and without the
+    /// folders of programs.
     pub(crate) fn note(&self, command: &Command) {
         let line = program::line(command);
         let words = line.split(' ').map(|word| {
@@ -62,7 +62,7 @@ impl Bench {
     }
 
     /// Returns the CPU to measure: the last one, because the first serves most interrupts. Fails if
-    /// no other CPU is left for other tasks.
+    /// the machine has only one CPU, because other tasks would then share it.
     pub(crate) fn measured_cpu(&self) -> Result<u32> {
         let cpus = affinity::get(0).while_doing(|| "asking for the CPUs".to_owned())?;
         match cpus[..] {

@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: measures the project's promises, some of them beside other tools.
 //!
-//! The command succeeds whatever the results are: it prints each result beside its promise, and the
+//! The command succeeds whatever it measures: it prints each result beside the promise, and the
 //! reader judges. `tardy-bench` is a separate crate because it needs the product's crates.
 //! `cargo xtask` must not depend on the product's crates.
 #![forbid(unsafe_code)]
@@ -28,7 +28,7 @@ use figure::{Bench, Figure};
 use xtask::failure::Result;
 use xtask::{failure, program, workspace};
 
-/// What `cargo xtask` leaves to this program, with the words of its command line.
+/// The subcommands of `cargo xtask` that this program runs, with the same arguments.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 110)]
 enum Task {

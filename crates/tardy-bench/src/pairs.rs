@@ -18,7 +18,7 @@ pub(crate) const FIGURE: Figure = Figure {
 const RATIO_MAX: f64 = 1.05;
 /// The upper end of a two-sided interval of 90 % is a one-sided bound of 95 %.
 const ONE_SIDED: f64 = 0.90;
-/// Seconds that a run lasts before and after the used samples.
+/// Seconds at the start and at the end of a run whose samples are not used.
 const MARGIN: u64 = 2;
 
 /// The result of one run of one tool.
@@ -30,7 +30,7 @@ struct Run {
     process_us: f64,
 }
 
-/// The runs of each tool, by round.
+/// The results of each tool, one per round.
 #[derive(Debug)]
 struct Rounds {
     runs: [Vec<Run>; 3],
@@ -60,7 +60,7 @@ impl Rounds {
         self.of(contender).iter().map(value).collect()
     }
 
-    /// Returns the ratio of a tool's value to cyclictest's.
+    /// Returns the ratio between a value of a tool and the same value of cyclictest.
     fn ratio(&self, contender: Contender, value: impl Fn(&Run) -> f64 + Copy) -> Estimate {
         let peer = self.values(Contender::Cyclictest, value);
         ratio(&self.values(contender, value), &peer, ONE_SIDED)

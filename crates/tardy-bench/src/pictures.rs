@@ -1,4 +1,4 @@
-//! `cargo xtask pictures`: makes the pictures of the documents, from runs that it makes for them.
+//! `cargo xtask pictures`: makes the runs for the documents' pictures, and takes the pictures.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -32,7 +32,7 @@ const PHONE: Screen = Screen {
     height: 900,
     is_dark: true,
 };
-/// Size of a sheet of A4 without margins of 12 mm, at 96 px per inch.
+/// Size of an A4 sheet minus margins of 12 mm, at 96 px per inch.
 const PAPER: Screen = Screen {
     width: 703,
     height: 1031,
@@ -50,7 +50,7 @@ const WORDS: &str = "words.json";
 const TERMINALS: [&str; 4] = ["live.png", "top.png", "summary.png", "compare.png"];
 const TERMINAL_COMMON: f64 = 0.7;
 
-/// Maximum time for a command to end after its picture was taken.
+/// Maximum time that a command may take to end after its picture was taken.
 const AFTER_PICTURE: Duration = Duration::from_secs(15);
 
 /// `cargo xtask pictures`.
@@ -112,8 +112,8 @@ fn make(tardy: &Path, out: &Path) -> Result<Words> {
     Ok(album.words)
 }
 
-/// The words of each picture, without digits: of a page the headings and table heads, of a terminal
-/// all text.
+/// The words of each picture, without digits. For a page, these are its headings and table heads;
+/// for a terminal, all text.
 type Words = BTreeMap<String, BTreeSet<String>>;
 
 fn read_words(folder: &Path) -> Result<Words> {
@@ -167,7 +167,7 @@ impl Album {
             .runs
             .start("run --quiet --load hackbench --load io --for 12s --out watched")?;
         let drawn = self.terminal("top.png", "tardy top watched", (100, 30), Some(TOP_AT));
-        // The watched run ends by itself, even if taking the picture failed.
+        // The watched run has a fixed duration, so it ends even if taking the picture fails.
         watched
             .wait()
             .while_doing(|| "waiting for the run that is watched".to_owned())?;
@@ -227,8 +227,9 @@ impl Album {
         )
     }
 
-    /// Takes a picture of a terminal with the output of a command. The picture shows the output at
-    /// the command's end, or, if `until` is given, after the command's view has run for that time.
+    /// Takes a picture of a terminal with the output of a command. If `until` is given, the picture
+    /// shows the command's view after that time; otherwise it shows the output when the command has
+    /// ended.
     fn terminal(
         &mut self,
         name: &str,
@@ -313,9 +314,9 @@ fn words(text: &str) -> impl Iterator<Item = String> {
         .map(str::to_owned)
 }
 
-/// Returns a page that shows a terminal of this size with the output of a command. The output is
-/// that at the command's end, or, if `until` is given, after the command's view has run for that
-/// time.
+/// Returns a page that shows a terminal of this size with the output of a command. Without `until`,
+/// the output is that at the end of the command; otherwise, it is that after the view has run for
+/// that time.
 fn terminal(
     runs: &ExampleRuns,
     line: &str,
@@ -324,7 +325,7 @@ fn terminal(
 ) -> Result<PathBuf> {
     let size = |count| NonZero::new(count).expect("a terminal has a size");
     let mut parser = vt100::Parser::new(size(lines), size(columns), 0);
-    // A view that shows the run of another process does not end by itself, so it gets a time limit.
+    // A view of another process's run does not end by itself, so the command gets a time limit.
     let limit = until.map_or_else(String::new, |until| {
         format!(
             "timeout --foreground {} ",
@@ -361,8 +362,8 @@ fn terminal(
     parser.process(format!("\x1b[1m$ {line}\x1b[0m\r\n").as_bytes());
     while let Ok(count @ 1..) = output.read(&mut bytes) {
         parser.process(&bytes[..count]);
-        // The time of a view is counted from the moment at which it switches to the whole screen,
-        // without the preparation before that.
+        // The time of a view is counted from the moment at which the view takes over the whole
+        // terminal, so the preparation before that moment does not count.
         if begin.is_none() && parser.screen().alternate_screen() {
             begin = Some(Instant::now());
         }
@@ -429,7 +430,7 @@ fn html(screen: &vt100::Screen, (columns, lines): (u16, u16)) -> String {
     out + "</pre>"
 }
 
-/// The first sixteen colours, as most terminals show them.
+/// The first sixteen colours, with the values that most terminals use.
 const COLORS: [&str; 16] = [
     "#16181d", "#e06c75", "#98c379", "#d8b06a", "#61afef", "#c678dd", "#56b6c2", "#abb2bf",
     "#6b7280", "#ef7d86", "#a9d48a", "#e9c17b", "#72c0ff", "#d789ee", "#67c7d3", "#ffffff",

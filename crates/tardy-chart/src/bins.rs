@@ -13,8 +13,8 @@ pub struct Bins {
 
 impl Bins {
     /// Makes about `count` bins of equal width on `scale`, from `min` to `max` inclusive. Each bin
-    /// is at least as wide as `resolution`, the distance between possible values, because a
-    /// narrower bin could be empty between two possible values.
+    /// is at least as wide as `resolution`, the smallest distance between two possible values,
+    /// because a narrower bin could contain no possible value.
     #[must_use]
     pub fn over(min: i64, max: i64, scale: Scale, count: usize, resolution: i64) -> Self {
         let resolution = resolution.max(1);
@@ -76,8 +76,8 @@ impl Bins {
     }
 }
 
-/// Returns the resolution of the values, which is 1000 ns if the values come from a tool that
-/// counts in us, otherwise 1 ns. Every value is a multiple of the resolution.
+/// Returns the resolution of the values: 1000 ns if the values come from a tool that counts in us,
+/// otherwise 1 ns. Every value is a multiple of the resolution.
 #[must_use]
 pub fn resolution<'a>(histograms: impl IntoIterator<Item = &'a Histogram>) -> i64 {
     let mut resolution = 1_000_000;
@@ -88,8 +88,8 @@ pub fn resolution<'a>(histograms: impl IntoIterator<Item = &'a Histogram>) -> i6
             }
         });
     }
-    // In a very short run, all values can be whole milliseconds by chance, so the resolution is at
-    // most 1 us.
+    // At most 1 us is returned, because in a very short run, all values can be whole milliseconds
+    // by chance.
     resolution.min(1_000)
 }
 

@@ -1,6 +1,6 @@
 //! The largest latency of each CPU over time, for machines with more CPUs than colours.
 //!
-//! The size of the map does not depend on the number of CPUs or on the length of the run: if there
+//! The size of the map does not depend on the number of CPUs or on the length of the run. If there
 //! are many CPUs, several adjacent ones share a row.
 
 use tardy_core::cpu::{CpuId, CpuList};

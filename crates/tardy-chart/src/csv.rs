@@ -96,8 +96,8 @@ impl Line {
         let [name, series, shape] = names.map(quoted);
         let number = |axis: &Axis, value: Option<f64>| match (value, axis.values) {
             (None, _) => String::new(),
-            // The bars of a category stand close to the category's whole number on the axis, so
-            // rounding a bar's position gives the category.
+            // The bars of a category are close to the category's whole number on the axis, so
+            // rounding the position of a bar gives its category.
             (Some(value), Values::Category) => axis
                 .categories
                 .get(value.round().max(0.0) as usize)

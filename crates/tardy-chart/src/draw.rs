@@ -22,8 +22,8 @@ const TICK: f64 = 6.0;
 pub enum Frame {
     /// Title and legend, for a stand-alone figure.
     Figure,
-    /// Nothing, because the page has title and legend. Hidden layers are drawn invisibly, so that
-    /// the page can show them.
+    /// Nothing is drawn around it, because the page has title and legend. Hidden layers are part of
+    /// the drawing but invisible, so that the page can show them later.
     Plot,
 }
 
@@ -47,9 +47,9 @@ pub fn draw(chart: &Chart, (width, height): (f64, f64), frame: Frame) -> (Scene,
         .iter()
         .filter_map(|rule| self::rule(chart, rule, &area, &mut labels))
         .unzip();
-    // In a chart of bars, lines such as the deadline's are drawn below the bars, so that they do
-    // not cross the numbers. In other charts, these lines are drawn above the layers, which would
-    // otherwise hide them.
+    // In a chart of bars, lines such as that of the deadline are drawn below the bars, so that they
+    // do not cross the numbers. In other charts, these lines are drawn above the layers, which
+    // would otherwise hide them.
     let (below, above) = if chart.kind == Kind::Bars {
         (lines, Vec::new())
     } else {

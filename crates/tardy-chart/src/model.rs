@@ -30,7 +30,8 @@ pub enum Kind {
     Scatter,
     /// Smallest, median and largest latency of each run and load.
     Bars,
-    /// Time from due to done by length of work; drawn by `tardy advise`, which has the model.
+    /// Time from due to done against the length of the work; only `tardy advise` draws it, because
+    /// it has the model.
     TotalDelay,
 }
 
@@ -91,9 +92,9 @@ pub struct Axis {
     /// The mapping from values to positions.
     pub scale: Scale,
     pub values: Values,
-    /// Smallest value on the axis.
+    /// Smallest value that the axis shows.
     pub low: f64,
-    /// Largest value on the axis.
+    /// Largest value that the axis shows.
     pub high: f64,
     /// Names of the categories; empty for other axes.
     pub categories: Vec<String>,
@@ -127,7 +128,7 @@ impl Axis {
         }
     }
 
-    /// Returns the values to mark on the axis, about `wanted` of them with labels.
+    /// Returns the values to mark on the axis; about `wanted` of them have labels.
     #[must_use]
     pub fn ticks(&self, wanted: usize) -> Vec<Tick> {
         match self.values {
@@ -164,7 +165,7 @@ pub enum Tone {
     Muted,
     /// Grid lines.
     Grid,
-    /// Every other phase.
+    /// The colour that shades every other phase.
     Shade,
     /// The background.
     Surface,
@@ -217,7 +218,8 @@ pub enum Shape {
     Steps(Vec<(f64, f64)>),
     /// Each value holds from its point back to the previous point.
     StepsBefore(Vec<(f64, f64)>),
-    /// Counts between successive edges. There is one edge more than counts.
+    /// Counts, each drawn between two successive edges. There is one more edge than there are
+    /// counts.
     Bins { edges: Vec<f64>, counts: Vec<u64> },
     /// A band, given by points (x, lower, upper).
     Band(Vec<(f64, f64, f64)>),
@@ -268,7 +270,7 @@ impl Layer {
         }
     }
 
-    /// Returns the layer as a companion of the previous layer.
+    /// Makes the layer a companion of the previous layer, and returns it.
     #[must_use]
     pub fn companion(self) -> Self {
         Self {
@@ -277,7 +279,7 @@ impl Layer {
         }
     }
 
-    /// Returns the layer, which is hidden if `is_hidden`.
+    /// Sets whether the layer is hidden at first, and returns it.
     #[must_use]
     pub fn hidden(self, is_hidden: bool) -> Self {
         Self { is_hidden, ..self }
@@ -323,7 +325,7 @@ pub struct Table {
 pub struct Chart {
     pub kind: Kind,
     pub title: String,
-    /// Which run or runs the numbers come from, for a stand-alone picture.
+    /// The run or runs that the numbers come from, for a stand-alone picture.
     pub subtitle: String,
     /// A sentence that explains how to read the chart.
     pub note: String,
@@ -347,7 +349,7 @@ impl Chart {
     /// Shows the layers with these names and hides all others. A companion follows its layer.
     ///
     /// # Errors
-    /// If no layer has one of the names, returns this name and the existing names as an error.
+    /// If no layer has one of the names, returns an error with this name and the existing names.
     pub fn choose(&mut self, names: &[String]) -> Result<(), String> {
         let own = |layer: &&Layer| !layer.is_companion;
         if let Some(unknown) = names.iter().find(|name| {
@@ -378,7 +380,7 @@ impl Chart {
         Ok(())
     }
 
-    /// Creates a chart without layers and numbers.
+    /// Creates a chart that has neither layers nor numbers.
     #[must_use]
     pub fn new(
         kind: Kind,
@@ -403,9 +405,9 @@ impl Chart {
         }
     }
 
-    /// Returns the chart changed so that no two visible lines have the same colour. There are
-    /// [`SERIES_TONES`] colours. One further line is grey, and all others are hidden until the user
-    /// selects them in the legend. A model keeps the colour of its series.
+    /// Changes the chart so that no two visible lines have the same colour, and returns it. There
+    /// are [`SERIES_TONES`] colours. One further line is grey, and all others are hidden until the
+    /// user selects them in the legend. A model keeps the colour of its series.
     pub(crate) fn distinct(mut self) -> Self {
         let mut order: Vec<(usize, usize)> = self
             .layers
@@ -440,7 +442,7 @@ impl Chart {
 }
 
 impl Shape {
-    /// Returns the values that the first and the last colour stand for, and whether these values
+    /// Returns the values for which the first and the last colour stand, and whether these values
     /// are latencies; `None` for shapes other than cells.
     #[must_use]
     pub fn heat_range(&self) -> Option<(u64, u64, bool)> {

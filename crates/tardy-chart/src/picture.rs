@@ -1,5 +1,6 @@
 //! Writes charts to a file: a picture, or their numbers. The end of the file name selects the
-//! format. Standard output has no file name and gets an SVG by default.
+//! format. Standard output has no file name and therefore gets an SVG unless another format is
+//! requested.
 
 use std::path::{Path, PathBuf};
 
@@ -43,7 +44,7 @@ impl Picture {
     /// Prepares a picture at `path`, without writing it.
     ///
     /// # Errors
-    /// Returns [`PictureError::Format`].
+    /// Fails with [`PictureError::Format`] if the file name selects no format.
     pub fn at(path: &Path) -> Result<Self, PictureError> {
         let format = match path.extension().and_then(|extension| extension.to_str()) {
             Some("svg") => Format::Svg,
@@ -63,7 +64,8 @@ impl Picture {
     /// pixels.
     ///
     /// # Errors
-    /// Returns [`PictureError::Png`], [`PictureError::Unwritable`].
+    /// Fails with [`PictureError::Png`] if the picture cannot be drawn, or with
+    /// [`PictureError::Unwritable`] if the file cannot be written.
     pub fn write(
         &self,
         charts: &[(&str, &Chart)],

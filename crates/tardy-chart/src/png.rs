@@ -32,7 +32,7 @@ pub enum PngError {
 /// Returns the scene as a PNG file in which each px of the scene is `scale` pixels wide.
 ///
 /// # Errors
-/// Returns [`PngError`].
+/// Fails with a [`PngError`] if the picture is too large or cannot be encoded.
 pub fn file(scene: &Scene, scale: f64) -> Result<Vec<u8>, PngError> {
     let (width, height) = (
         (scene.width * scale).round(),

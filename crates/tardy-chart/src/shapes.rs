@@ -1,4 +1,4 @@
-//! Draws the shapes of layers between the axes.
+//! Draws the shapes of a chart's layers between its axes.
 
 use super::area::Area;
 use super::model::{Cell, Chart, HEAT_LEVELS, Layer, Range, Shape, Tone};
@@ -140,8 +140,8 @@ fn band_steps(chart: &Chart, area: &Area, band: &[(f64, f64, f64)]) -> Vec<Step>
     steps
 }
 
-/// Merges the time intervals whose middles fall into the same px. Returns the px, and the smallest
-/// and the largest value there.
+/// Merges the time intervals whose centres fall into the same pixel column. Returns each column
+/// with its smallest and largest value.
 #[must_use]
 pub fn by_pixel(columns: &Columns, pixel: impl Fn(f64) -> f64) -> Vec<(f64, i64, i64)> {
     let mut pixels: Vec<(f64, i64, i64)> = Vec::new();
@@ -167,7 +167,7 @@ fn extremes(chart: &Chart, layer: &Layer, area: &Area, columns: &Columns) -> Vec
             Step::Move(x, area.y(chart, min as f64).max(top + 1.0)),
             Step::Line(x, top),
         ]);
-        // A gap in the data is a gap in the line.
+        // Where data is missing, the line is interrupted.
         edge.push(
             if (x - previous)
                 < (3.0 * columns.step / (chart.x.high - chart.x.low) * area.width).max(3.0)

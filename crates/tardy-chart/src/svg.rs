@@ -237,7 +237,7 @@ fn path(steps: &[Step]) -> String {
 /// Formats a coordinate in px, rounded to a tenth.
 fn number(value: f64) -> String {
     let rounded = (value * 10.0).round() / 10.0;
-    // Avoids minus zero.
+    // Turns minus zero into zero.
     format!("{}", if rounded == 0.0 { 0.0 } else { rounded })
 }
 

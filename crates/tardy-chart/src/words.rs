@@ -31,8 +31,8 @@ pub fn measured(axis: &Axis, value: f64) -> String {
     }
 }
 
-/// Formats a time since the start of a run, in s. The longest run takes `longest` s. If this is at
-/// most two minutes, the text has seconds; otherwise it has minutes and hours.
+/// Formats a time since the start of a run, in s. The longest run takes `longest` s. For at most
+/// two minutes, the text has seconds; for longer runs, it has minutes and hours.
 #[must_use]
 pub fn time(seconds: f64, longest: f64) -> String {
     if longest <= 120.0 {
@@ -69,7 +69,7 @@ pub fn count(value: f64) -> String {
     format!("{}{unit}", (value / divisor * 100.0).round() / 100.0)
 }
 
-/// Formats a share: in percent if readable, otherwise as a power of ten.
+/// Formats a share in percent if that is readable, otherwise as a power of ten.
 #[must_use]
 pub fn share(value: f64) -> String {
     if value == 0.0 {

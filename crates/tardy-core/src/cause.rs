@@ -5,8 +5,8 @@ use std::fmt;
 /// The text before the error number, at the end of the message of a system error.
 const NUMBER: &str = " (os error ";
 
-/// Returns the text without the numbers that Rust appends to system errors, because a text such as
-/// "Operation not permitted" is clear without a number.
+/// Returns the text without the error numbers that Rust appends to system errors, because a text
+/// such as "Operation not permitted" is clear without its number.
 #[must_use]
 pub fn without_numbers(text: &str) -> String {
     let mut parts = text.split(NUMBER);

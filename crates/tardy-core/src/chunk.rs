@@ -7,33 +7,32 @@
 //!         cumulative expected, recorded, skipped, lost, unstored,
 //!         columns, then for each: id, length in bytes, bytes
 //! ```
-//! Fixed-width integers are little-endian. Columns, by id:
+//! Fixed-width integers are little-endian. Each column starts with its id. The columns are:
 //!
 //! 1. latency: the first value, then the difference of each value from the one before, as signed
 //!    variable-length integers ([`crate::varint`]);
 //! 2. skipped: a pair for each sample that skipped due times: (number of samples since the last
 //!    pair, number of skipped due times);
-//! 3. due time: runs of equal deviations: (deviation from the predicted due time, as a signed
-//!    variable-length integer; number of successive samples with this deviation). The prediction is
-//!    `previous due + period * (1 + skipped + gap)` on a grid, `previous wake-up + request` for
-//!    events;
+//! 3. due time: for each run of successive samples whose due times deviate equally from the
+//!    prediction: (deviation, as a signed variable-length integer; number of samples). The
+//!    prediction is `previous due + period * (1 + skipped + gap)` on a grid,
+//!    `previous wake-up + request` for events;
 //! 4. gaps: a triple for each gap before a sample: (number of samples since the last triple, number
 //!    of lost samples, number of due times that the lost samples skipped).
 //!
 //! A reader skips columns that it does not know. `ENDS` marks the last chunk of a file that was
-//! closed properly. A torn or damaged chunk fails its CRC, and readers stop there. The chunks
-//! before it stay valid, with their own cumulative counts.
+//! closed properly. If a chunk is torn or damaged, its CRC does not match, and readers stop there.
+//! The chunks before it stay valid, with their own cumulative counts.
 //!
-//! Version 1 dates from 2026-11.
 //!
 //! Due times are stored as run-length coded deviations from the prediction. The due times of a grid
-//! take no space. The due times of events take a few bits per sample. A sample takes 2.0 to 2.5
-//! bytes on average. A test in `chunk/tests.rs` requires at most 2 bytes per sample for a quiet
+//! take no space. The due times of events take a few bits per sample. On average, a sample takes
+//! 2.0 to 2.5 bytes. A test in `chunk/tests.rs` requires at most 2 bytes per sample for a quiet
 //! second.
 //!
-//! Every chunk contains the cumulative counts at its end, so a truncated file still has exact
-//! counts. These counts also give the positions of the chunk's samples in the series, so parts of a
-//! file can be summarised in parallel.
+//! Every chunk contains the cumulative counts at its end, so the counts of a truncated file are
+//! still exact up to its last whole chunk. These counts also give the positions of the chunk's
+//! samples in the series, so parts of a file can be summarised in parallel.
 
 use crate::accounting::{COUNT_MAX, Counts};
 use crate::sample::{Gap, Record, Sample};
@@ -41,7 +40,7 @@ use crate::series::{Descriptor, Schedule};
 use crate::units::Nanos;
 use crate::varint::{self, Reader};
 
-/// First bytes of a series file; the digit is the format's version.
+/// First bytes of a series file; the digit is the version of the format.
 pub const FILE_MAGIC: [u8; 8] = *b"TARDYSR1";
 const CHUNK_MAGIC: [u8; 4] = *b"CHNK";
 const END_MAGIC: [u8; 4] = *b"ENDS";
@@ -71,7 +70,7 @@ pub enum FormatError {
     /// The bytes end before the chunk does.
     #[error("the last chunk is cut off")]
     Truncated,
-    /// The bytes of the chunk differ from the written bytes, so the chunk is damaged.
+    /// The checksum of the chunk does not match its bytes, so the chunk is damaged.
     #[error("a chunk is damaged (checksum or structure)")]
     Damaged,
 }
@@ -90,11 +89,11 @@ pub fn encode_head(descriptor_json: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Reads a head: the descriptor's bytes, and the offset of the first chunk.
+/// Reads a head; returns the descriptor's bytes and the offset of the first chunk.
 ///
 /// # Errors
-/// Returns [`FormatError::NotASeries`], or [`FormatError::BadDescriptor`] if the head is damaged or
-/// cut off.
+/// Fails with [`FormatError::NotASeries`], or with [`FormatError::BadDescriptor`] if the head is
+/// damaged or cut off.
 pub fn decode_head(bytes: &[u8]) -> Result<(&[u8], usize), FormatError> {
     let rest = bytes
         .strip_prefix(&FILE_MAGIC)
@@ -118,9 +117,9 @@ pub fn decode_head(bytes: &[u8]) -> Result<(&[u8], usize), FormatError> {
     Ok((json, FILE_MAGIC.len() + 4 + length + 4))
 }
 
-/// Returns whether a series file is cut off within its head. The file has `length` bytes and starts
-/// with the bytes `start`. `start` must contain at least the first [`HEAD_START_BYTES`] bytes, or
-/// the whole file if it is shorter.
+/// Returns whether a series file ends within its head. The file has `length` bytes and starts with
+/// the bytes `start`. `start` must contain at least the first [`HEAD_START_BYTES`] bytes, or the
+/// whole file if it is shorter.
 #[must_use]
 pub fn ends_within_head(start: &[u8], length: u64) -> bool {
     let magic = &start[..start.len().min(FILE_MAGIC.len())];
@@ -333,8 +332,8 @@ impl ChunkHead {
     /// Decodes the head that precedes a body.
     ///
     /// # Errors
-    /// Returns [`FormatError::Truncated`] for fewer than [`CHUNK_HEAD_BYTES`] bytes,
-    /// [`FormatError::Damaged`] for bytes that are not a head.
+    /// Fails with [`FormatError::Truncated`] if there are fewer than [`CHUNK_HEAD_BYTES`] bytes, or
+    /// with [`FormatError::Damaged`] if the bytes are not a head.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         let head = bytes
             .first_chunk::<CHUNK_HEAD_BYTES>()
@@ -357,7 +356,7 @@ impl ChunkHead {
     }
 }
 
-/// A decoded chunk, in columns. Decoding the next chunk reuses the memory.
+/// A decoded chunk, in columns. The memory is reused when the next chunk is decoded.
 #[derive(Debug, Default, Clone)]
 pub struct Chunk {
     /// Cumulative counts at the chunk's end.
@@ -369,8 +368,8 @@ pub struct Chunk {
     /// For each sample that skipped due times: its index and the number of these due times. The
     /// list is in ascending order of the indices.
     pub skipped: Vec<(usize, u32)>,
-    /// Runs of samples with equal deviations, from the second sample on: (deviation from the
-    /// predicted due time in ns, number of successive samples with this deviation).
+    /// Runs of successive samples whose due times deviate equally from the prediction, from the
+    /// second sample on: (deviation in ns, number of samples).
     pub due: Vec<(i64, usize)>,
     /// The gaps in ascending order: (index of the sample after the gap, gap).
     pub gaps: Vec<(usize, Gap)>,
@@ -380,8 +379,8 @@ impl Chunk {
     /// Decodes `body` into `self`. The caller checks the CRC, with [`verify`].
     ///
     /// # Errors
-    /// Returns [`FormatError::Damaged`] if the structure is invalid. Allocates at most the memory
-    /// for the samples that `body` can hold.
+    /// Fails with [`FormatError::Damaged`] if the structure is invalid. Allocates no more memory
+    /// than the samples in a body of this length can need.
     pub fn decode(&mut self, body: &[u8]) -> Result<(), FormatError> {
         self.decode_body(body).ok_or(FormatError::Damaged)
     }

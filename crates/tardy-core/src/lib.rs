@@ -1,6 +1,6 @@
 //! Units, samples, the chunk format, histograms, summaries and verdicts of `tardy`.
 //!
-//! The crate does no I/O, reads no clock and starts no thread, so tests need only values.
+//! The crate does no I/O, reads no clock and starts no thread, so its tests need only plain values.
 #![forbid(unsafe_code)]
 
 pub mod accounting;

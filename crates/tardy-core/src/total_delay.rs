@@ -1,8 +1,8 @@
 //! Models how long work takes if it starts late and also runs slowly: both delays are added
 //! (mckenney2009, section 3).
 //!
-//! The model serves to draw curves and find where they cross. The model ignores interruptions, and
-//! any correlation between late starts and slow work. Only a measurement can show whether real work
+//! The model is used to draw curves and to find where they cross. It ignores interruptions, and any
+//! correlation between late starts and slow work. Only a measurement can show whether real work
 //! ends in time.
 
 use serde::{Deserialize, Serialize};
@@ -11,14 +11,16 @@ use tardy_statistics::confidence::Interval;
 use tardy_statistics::estimate::Estimate;
 
 /// Returns the time from the due time of work to its completion, in ns. The work starts
-/// `latency_ns` late. It takes `work_ns`, lengthened by the share `slowdown` (0 for none).
+/// `latency_ns` after its due time. It would take `work_ns` at full speed; `slowdown` is the
+/// relative increase of this time (0 for none).
 #[must_use]
 pub fn total_delay(latency_ns: f64, slowdown: f64, work_ns: f64) -> f64 {
     latency_ns + work_ns * (1.0 + slowdown)
 }
 
 /// The length of work for which two kernels finish at the same time. The "real time" kernel starts
-/// work sooner and runs it slower; the "real fast" kernel starts work later and runs it faster.
+/// work sooner but runs it more slowly; the "real fast" kernel starts work later and runs it
+/// faster.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "crossover", rename_all = "kebab-case")]
 pub enum Crossover {
@@ -35,7 +37,7 @@ pub enum Crossover {
     /// slower.
     RealTimeAlways,
     /// The real-fast kernel finishes work of any length sooner, because the real-time kernel does
-    /// not start sooner, and is slower.
+    /// not start sooner and runs it more slowly.
     RealFastAlways,
     /// The real-time kernel starts later but works faster, so it finishes longer work sooner.
     Reversed {
@@ -44,10 +46,10 @@ pub enum Crossover {
     },
 }
 
-/// Returns the crossover `(fast - real time) / slowdown`, from the latencies of both kernels in ns
-/// and the slowdown of the real-time kernel relative to the real-fast one.
+/// Returns the crossover `(fast - real time) / slowdown`. Its inputs are the latencies of both
+/// kernels in ns, and the slowdown of the real-time kernel relative to the real-fast one.
 ///
-/// If each input lies in its interval, the crossover lies in the resulting interval. With a
+/// The resulting interval contains the crossover if each input lies in its interval. With a
 /// confidence of 1 - a for each input, the confidence of the result is at least 1 - 3a.
 #[must_use]
 pub fn crossover(

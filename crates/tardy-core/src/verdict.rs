@@ -1,25 +1,26 @@
-//! Decides whether a deadline was met, with no more certainty than the samples give.
+//! Decides whether a deadline was met, and claims no more certainty than the samples support.
 //!
 //! A deadline is judged by latency. The period of a sampling probe defines how often it samples,
-//! not how often work is due. A skipped due time therefore gets a latency: the part of the stall
-//! that still remained at that time. If every skipped due time were a miss, the verdict would
+//! not how often work is due. A skipped due time therefore gets a latency: the part of the delay
+//! that was still left at that time. If every skipped due time were a miss, the verdict would
 //! depend on the chosen period instead of the system.
 //!
 //! If the samples time work, a skipped due time is always a miss, because the work was never done.
 //! `stands_for_work` in the series' descriptor marks such work; in older folders, `quantity` marks
 //! it.
 //!
-//! A recorded miss counts even if other samples were lost (failed, exit code 1). A run with a
-//! degraded set-up is inconclusive (4), because it does not represent the system under test.
+//! A recorded miss counts even if other samples were lost (failed, exit code 1). If the set-up of a
+//! run was degraded, its verdict is inconclusive (4), because the run does not represent the system
+//! under test.
 //!
-//! A share of misses is judged over all series of a probe, over each series, and over each load. If
-//! one series surely exceeds the allowed share, the run fails. If one series alone is inconclusive,
-//! the verdict over all series decides.
+//! The share of misses is judged separately over all series of a probe, over each series, and under
+//! each load. If one series exceeds the allowed share with certainty, the run fails. If one series
+//! alone is inconclusive, the verdict over all series decides.
 //!
-//! Each probe and each load has a verdict and a rate, because five idle seconds and four seconds
-//! under load are not one population. The verdict of the run is the verdict on its worst probe. A
-//! rate over several loads is called a mixture, and "under these loads" appears only if the same
-//! loads ran all the time.
+//! Each probe and each load has its own verdict and rate, because five idle seconds and four
+//! seconds under load are not one population. The verdict of the run is the verdict on its worst
+//! probe. A rate over several loads is reported as a mixture. The words "under these loads" appear
+//! only if the same loads ran all the time.
 
 pub mod longer;
 pub mod requirement;
@@ -38,10 +39,10 @@ use crate::units::{Nanos, ParseNanosError};
 use requirement::Requirement;
 pub use sentence::{significant, together};
 
-/// The latencies that count as in time: from `earliest` to `latest`, both included.
+/// The window of latencies that meet the requirement: from `earliest` to `latest`, both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
-    /// Wake-ups with a latency below this are misses; `None` if early wake-ups are in time.
+    /// Wake-ups with a latency below this are misses; `None` if a wake-up cannot be too early.
     #[serde(rename = "earliest_ns")]
     pub earliest: Option<Nanos>,
     /// Wake-ups with a latency above this are misses.
@@ -115,7 +116,7 @@ impl FromStr for Window {
     }
 }
 
-/// The conclusion about the deadline.
+/// Whether the deadline was met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -125,7 +126,7 @@ pub enum Outcome {
     /// If no miss is allowed, a miss occurred. Otherwise the samples prove that the share of misses
     /// exceeds the allowed one.
     Failed,
-    /// The samples do not decide between these two.
+    /// The samples prove neither.
     Inconclusive,
 }
 
@@ -133,39 +134,40 @@ pub enum Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stress {
-    /// No loads, or unknown loads.
+    /// No loads ran, or it is unknown which loads ran.
     #[default]
     None,
-    /// The same loads all the time.
+    /// The same loads ran all the time.
     Same,
     /// Different loads ran one after another. The samples are several populations, and a rate over
     /// all of them describes this mixture.
     Mixture,
 }
 
-/// The input of a verdict.
+/// What a verdict is based on.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Evidence {
-    /// Due times that missed the window: wake-ups outside it, and skipped due times whose latency
-    /// exceeds it.
+    /// Due times that missed the window: wake-ups whose latency lies outside it, and skipped due
+    /// times whose latency exceeds it.
     pub misses: u64,
     /// Number of skipped due times among the misses.
     #[serde(default)]
     pub misses_skipped: u64,
-    /// Number of due times that may have missed the window; not included in `misses`.
+    /// Number of due times that may have missed the window because their exact latency is unknown;
+    /// not included in `misses`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub misses_undecided: u64,
     /// Number of skipped due times, whether or not they are misses.
     #[serde(default)]
     pub skipped: u64,
-    /// Number of skipped due times to which the requirement's limit applies; absent without such a
-    /// limit.
+    /// Number of skipped due times to which the requirement's limit applies; absent if there is no
+    /// such limit.
     #[serde(default)]
     pub skipped_limited: Option<u64>,
-    /// Number of due times, except due times whose samples were lost.
+    /// Number of due times; those whose samples were lost are not counted.
     pub due_times: u64,
-    /// Extremal index of the misses, from 0 to 1; `None` if there are too few misses, so that
-    /// independence is assumed.
+    /// Extremal index of the misses, from 0 to 1; `None` if there are too few misses to estimate
+    /// it, so that they are assumed to be independent.
     pub extremal_index: Option<f64>,
     /// How misses cluster in time and across CPUs; absent in older files, where the extremal index
     /// replaces it.
@@ -180,7 +182,7 @@ pub struct Evidence {
     /// The loads that ran while the samples were taken.
     #[serde(default)]
     pub stress: Stress,
-    /// Reasons that make any conclusion from these samples unsound.
+    /// Reasons why no conclusion can be drawn from these samples.
     pub degraded: Vec<String>,
     /// Reasons why there may be misses that were not recorded.
     pub incomplete: Vec<String>,
@@ -203,7 +205,7 @@ fn is_at_most_one(processors: &usize) -> bool {
 }
 
 impl Evidence {
-    /// Returns the clustering of misses; independence if unknown.
+    /// Returns how misses cluster; if this is unknown, they count as independent.
     #[must_use]
     pub fn clustering(&self) -> Clustering {
         self.clustering
@@ -223,7 +225,7 @@ pub struct Verdict {
     pub window: Option<Window>,
     /// The allowed share of misses; `None` allows no miss.
     pub misses_allowed: Option<f64>,
-    /// The allowed number of skipped periods. If absent, no skipped period is allowed when the
+    /// How many skipped periods are allowed. If absent, no skipped period is allowed when the
     /// deadline is at most the period; any number is allowed when the deadline is longer.
     #[serde(default)]
     pub skipped_allowed: Option<u64>,
@@ -233,7 +235,7 @@ pub struct Verdict {
     pub share_upper: f64,
     /// Confidence of each bound.
     pub confidence: f64,
-    /// The input of the verdict.
+    /// What the verdict is based on.
     pub evidence: Evidence,
 }
 
@@ -247,7 +249,7 @@ impl Verdict {
             .then(|| self.share_upper * self.evidence.due_times as f64 / hours)
     }
 
-    /// Returns whether the run failed only because it skipped more periods than allowed.
+    /// Returns whether the run failed for only one reason: it skipped more periods than allowed.
     #[must_use]
     pub fn fails_by_skipped_periods_alone(&self) -> bool {
         let misses_pass = self.evidence.misses == 0
@@ -257,7 +259,7 @@ impl Verdict {
         self.outcome == Outcome::Failed && misses_pass
     }
 
-    /// Returns whether the samples bound the share of misses.
+    /// Returns whether the samples allow a bound on the share of misses.
     #[must_use]
     pub fn is_bounded(&self) -> bool {
         self.share_upper < 1.0 || self.evidence.misses >= self.evidence.due_times
@@ -265,7 +267,7 @@ impl Verdict {
 }
 
 impl Outcome {
-    /// Returns the worse of two outcomes: failed, then inconclusive, then passed.
+    /// Returns the worse of two outcomes. Failed is the worst, then inconclusive, then passed.
     #[must_use]
     pub fn worse(self, other: Self) -> Self {
         match (self, other) {
@@ -322,8 +324,8 @@ pub fn judge(requirement: &Requirement, evidence: Evidence) -> Verdict {
     } else {
         by_misses.worse(by_skipped)
     };
-    // A recorded miss stays a miss, even if other samples were lost. A degraded set-up proves
-    // nothing about the system.
+    // A recorded miss stays a miss, even if other samples were lost. If the set-up was degraded,
+    // the samples prove nothing about the system.
     let outcome = match decided {
         _ if !evidence.degraded.is_empty() => Outcome::Inconclusive,
         Outcome::Passed if !evidence.incomplete.is_empty() => Outcome::Inconclusive,
@@ -344,7 +346,7 @@ pub fn judge(requirement: &Requirement, evidence: Evidence) -> Verdict {
     verdict
 }
 
-/// Returns bounds of the share of `events` among the due times.
+/// Returns bounds of the share that `events` have among the due times.
 fn share(events: u64, evidence: &Evidence, confidence: Confidence) -> (f64, f64) {
     let (clustering, events, due_times) = (
         evidence.clustering(),

@@ -14,11 +14,11 @@ use crate::units::Nanos;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// Samples are missing, or the run was cut off. The missing values are unknown.
+    /// Samples are missing, or the run was cut off. It is unknown which values are missing.
     Incomplete,
-    /// The set-up lacks a condition for verdicts, so the run shows less about the system.
+    /// The set-up does not meet a condition for verdicts, so the run shows less about the system.
     Degraded,
-    /// Information that affects no conclusion.
+    /// The warning is only information and affects no conclusion.
     Notice,
 }
 
@@ -39,7 +39,7 @@ pub enum Warning {
         since_start: Nanos,
         error: String,
     },
-    /// The accounting of a series does not add up.
+    /// The counts of a series do not add up.
     AccountingInexact {
         probe: String,
         cpu: Option<CpuId>,
@@ -49,7 +49,7 @@ pub enum Warning {
     CutOff { stored_until: Option<Nanos> },
     /// Larger latencies than the known maximum may have occurred.
     MaximumUnsure { reason: String },
-    /// The run is still in progress, and the numbers cover its samples so far.
+    /// The run is still in progress, and the numbers cover its samples up to now.
     UnderWay { stored_until: Option<Nanos> },
     /// The run was resumed after its tool had been killed.
     Resumed {
@@ -94,7 +94,7 @@ pub enum Warning {
     IdleStatesHeld { states: String },
     /// The kernel lacks high-resolution timers, so timers expire at the tick.
     NoHighResolutionTimers { resolution: Nanos },
-    /// The measuring thread took page faults in its loop.
+    /// The measuring thread had page faults in its loop.
     FaultsInLoop { cpu: Option<CpuId>, faults: u64 },
     /// A probe took samples on the wrong CPU.
     Displaced {
@@ -124,7 +124,7 @@ pub enum Warning {
     LooksLikeThrottling {
         windows: u64,
         length: Nanos,
-        /// The kernel's rule that causes the throttling; empty in older files.
+        /// The kernel's rule that caused the throttling; empty in older files.
         #[serde(default)]
         rule: String,
     },
@@ -144,7 +144,7 @@ pub enum Warning {
     },
     /// A load could not do its work.
     LoadProblem { load: String, problem: String },
-    /// Loads died, so a part of the run was not under load.
+    /// Loads died, so no load ran during a part of the run.
     NotUnderLoad {
         unloaded: Nanos,
         planned: Nanos,
@@ -179,7 +179,7 @@ pub enum Warning {
     },
     /// The run could not record the kernel's trace.
     NotExplained { reason: String, remedy: String },
-    /// Samples whose delays are not, or only partly, explained.
+    /// Delays of some samples are unexplained or only partly explained.
     ExplanationsLost { samples: u64, lost_events: u64 },
     /// The times are those of an emulated machine.
     VirtualTime,
@@ -192,15 +192,15 @@ pub enum Warning {
     },
     /// The peer of a measured link stopped answering.
     ResponderGone { link: String, unanswered: u64 },
-    /// Another problem. The text names the remedy.
+    /// Another problem. The text contains the remedy.
     Problem { text: String },
     /// Information that is not a problem, such as a calibration, a count, or an importer's remark.
     Note { text: String },
 }
 
 impl Warning {
-    /// Returns whether another process changed the measuring threads or their clock, so that the
-    /// run measured a different system.
+    /// Returns whether another process changed the measuring threads or their clock. In this case
+    /// the run measured a different system.
     #[must_use]
     pub fn is_of_changed_probes(&self) -> bool {
         matches!(
@@ -245,7 +245,7 @@ impl Warning {
         }
     }
 
-    /// Returns whether this is information that affects no number.
+    /// Returns whether this is only information and affects no number.
     #[must_use]
     pub fn is_note(&self) -> bool {
         matches!(
@@ -267,7 +267,7 @@ impl Warning {
         }
     }
 
-    /// Returns the sort key in a list: the most important warning first.
+    /// Returns the key by which a list is sorted: the most important warning comes first.
     #[must_use]
     pub fn rank(&self) -> (u8, Severity) {
         match self {
@@ -279,7 +279,7 @@ impl Warning {
             Self::SamplesLost { .. } => (1, self.severity()),
             Self::SamplesNotStored { .. } => (2, self.severity()),
             _ if self.severity() == Severity::Incomplete => (3, self.severity()),
-            // This flaw of a set-up is the most important. Its remedy also removes other flaws.
+            // This defect of the set-up is the most important one. Its remedy also removes others.
             Self::NoRealTimePolicy { .. } => (4, self.severity()),
             _ if self.is_note() => (6, self.severity()),
             _ => (5, self.severity()),

@@ -1,5 +1,5 @@
-//! The run folder of a cost measurement in progress: its record, the series of its metrics, and its
-//! rounds as phases.
+//! Writes the run folder of a cost measurement in progress. The folder has a record, the series of
+//! the metrics, and the rounds as phases.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub enum CostError {
         /// The error that the system returned.
         error: io::Error,
     },
-    /// A system call failed, and nothing can be measured without it.
+    /// A system call failed that every measurement needs.
     #[error("cannot {doing}: {error}")]
     System {
         /// The operation that failed; for some operations, with a remedy.
@@ -179,7 +179,8 @@ impl CostFolder {
         self.update()
     }
 
-    /// Updates the record, so that the results so far are readable whatever happens next.
+    /// Updates the record, so that the results so far can be read even if the measurement fails
+    /// later.
     ///
     /// # Errors
     /// Returns [`CostError::Folder`].

@@ -1,5 +1,5 @@
-//! Other participants of a metric: a process that answers, or a thread that alternates. The process
-//! or the thread ends when the value that owns it is dropped.
+//! The other participant of a metric: a process that answers the tool, or a thread that takes turns
+//! with it. The process or the thread ends when the value that owns it is dropped.
 //!
 //! A metric with two processes must fork before this process has threads. The peer ends when the
 //! tool ends. The tool and its peer run on the same CPU (except for `shared-line` and
@@ -29,8 +29,8 @@ pub struct Peer {
 
 impl Peer {
     /// Starts a process that runs `body`, on the same CPU. The calling process drops the resources
-    /// of `body`, so that reads from the started process return the end of the file after that
-    /// process has ended.
+    /// of `body`, so that reads from the started process return end-of-file once that process has
+    /// ended.
     ///
     /// # Errors
     /// Returns [`Unavailable::System`] if the limit on processes is reached.
@@ -70,7 +70,7 @@ impl Drop for Peer {
     }
 }
 
-/// A thread that alternates with this one. Dropping this value stops the other thread.
+/// A thread that takes turns with this one. Dropping this value stops the other thread.
 pub struct Partner {
     is_over: Arc<AtomicBool>,
     wake: Box<dyn Fn()>,
@@ -99,8 +99,8 @@ impl Partner {
         })
     }
 
-    /// Returns whether the thread has ended. The thread ends by itself only after a failure; then
-    /// it does not answer.
+    /// Returns whether the thread has ended. The thread ends by itself only after a failure, and
+    /// then it does not answer.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)

@@ -25,10 +25,11 @@ use tardy_sys::usage::{Usage, UsageScope, usage};
 use super::folder::{CostError, CostFolder};
 use super::session::unit;
 
-/// Maximum time for a program to stop. After this time, the program's process group is killed.
+/// Maximum time that a program may take to stop after it is asked to. After this time, the
+/// program's process group is killed.
 const TERMINATE_LIMIT: Nanos = Nanos::from_secs(5);
 
-/// If the elapsed times of trials differ by more than this factor, the run has a warning.
+/// If the elapsed times of trials differ by more than this factor, the run gets a warning.
 const SPREAD_MAX: f64 = 2.0;
 
 /// How often a program is run.

@@ -1,5 +1,5 @@
-//! Repeats operations as LMbench does: in several trials that are long compared with a clock read,
-//! and without the cost of the clock itself.
+//! Repeats operations as LMbench does: times them in several trials that are long compared with a
+//! clock read, and subtracts the cost of the clock itself.
 
 use std::io;
 
@@ -17,12 +17,13 @@ const SHARE_BELIEVED: i64 = 4;
 /// Number of pairs of clock reads. The shortest pair gives the cost of a read.
 const CLOCK_READS: u32 = 1000;
 
-/// Returns how many operations take `length`; at least one.
+/// Returns the number of operations that together take `length`; at least one.
 ///
 /// # Errors
 /// Returns an error if the work fails.
 pub fn calibrate(work: &mut dyn Work, length: Nanos) -> io::Result<u64> {
-    // The first operation does one-time work for all later operations: pages, caches, connections.
+    // The first operation does work that later operations need not repeat: it maps pages, fills
+    // caches and makes connections.
     work.run(1)?;
     let mut operations = 1_u64;
     loop {

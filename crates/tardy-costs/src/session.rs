@@ -1,4 +1,4 @@
-//! Measures metrics into a run folder, round by round.
+//! Measures metrics round by round, and stores the results in a run folder.
 //!
 //! Rounds are the run's phases, and each prepares every metric again. A metric's figure is the
 //! minimum of the rounds' medians, because disturbances only add to a cost.
@@ -37,7 +37,7 @@ pub struct CostRequest {
 
 /// Measures the metrics, and reports each step to `progress`.
 ///
-/// Must be called before the process has threads, because metrics with two processes fork.
+/// Must be called before the process starts threads, because metrics with two processes fork.
 ///
 /// # Errors
 /// Returns [`CostError`]. A metric that cannot be measured here is not an error, but is left out

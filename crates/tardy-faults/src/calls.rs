@@ -34,7 +34,7 @@ const COMMANDS: &[&str] = &[
     "cost --metric open-close --rounds 1 --trials 3 --out run",
 ];
 
-/// The calls that fail in the brief form, and the indexes of the commands that it tries.
+/// In the brief form: the calls that fail, and the indexes of the commands to try.
 const BRIEF_CALLS: &[&str] = &["openat", "write", "fsync", "rename", "linkat", "clone3"];
 const BRIEF_COMMANDS: [usize; 2] = [0, 5];
 
@@ -116,14 +116,14 @@ fn failing(
     let outcome = place
         .start(strace::failing(&place, call, line))?
         .end(&place, PATIENCE)?;
-    // The failed write may itself have been the error message.
+    // The call that was made to fail may have been the one that writes the error message.
     let is_told = call.name != "write" || !outcome.said.is_empty();
     let disgrace = outcome
         .disgrace()
         .filter(|_| is_told || outcome.hung || outcome.code.is_none());
     let (mut wrong, folder) = folders::after(&place, disgrace, "run")?;
     if call.name.starts_with("unlink") {
-        // A file whose removal failed is still there.
+        // If the failing call was meant to remove a file, the file is still there.
         wrong.retain(|wrong| !wrong.ends_with("is left"));
     }
     let has_output = size.map_or(folder.is_open(), |_| !output::is_old(&output));

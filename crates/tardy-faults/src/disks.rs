@@ -1,4 +1,4 @@
-//! Disks that are full or cannot be written.
+//! Lets commands write to disks that are full or read-only.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -63,7 +63,7 @@ impl DiskMount {
         program::capture(Command::new("mount").args(["-o", &option]).arg(&self.0)).map(drop)
     }
 
-    /// Fills the file system, except for `left` bytes.
+    /// Fills the file system until only `left` bytes are free.
     fn fill(&self, left: usize) {
         let filler = self.0.join("filler");
         let _ = std::fs::write(&filler, vec![1; 64 << 20]);
@@ -134,8 +134,8 @@ fn full(ground: &Ground) -> Result<Tally> {
             disk.fill(left);
             let outcome = place.tardy(&format!("{line} disk/output.svg"))?;
             let (mut wrong, _) = folders::after(&place, outcome.disgrace(), "run")?;
-            // With these exit codes, the command has written its output, which may state that there
-            // are too few runs.
+            // With these exit codes the command has written its output, even if the output only
+            // reports that there are too few runs.
             let is_done = matches!(outcome.code, Some(0 | 1 | 4));
             if output::is_old(&output) == is_done {
                 wrong.push(format!("{}, and the output is another", outcome.ending()));
@@ -150,8 +150,8 @@ fn full(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Counts the outcome of a run that wrote to `disk/run` during a fault. Unless the run's exit code
-/// is 0, its messages must contain one of `words`, which describe the cause.
+/// Records how a run ended that wrote to `disk/run` while a fault occurred. Unless the run's exit
+/// code is 0, its messages must contain one of `words`, which describe the cause.
 fn count_run(
     tally: &mut Tally,
     place: &Place,
@@ -207,8 +207,8 @@ fn read_only(ground: &Ground) -> Result<Tally> {
         let mut running =
             place.start(place.tardy_command("run --for 2s --load none --quiet --out disk/run"))?;
         std::thread::sleep(Duration::from_millis(300 + 200 * number as u64));
-        // The file system acts as if it had found an internal error. A plain remount as read-only
-        // would be refused, because the file system is in use.
+        // Puts the file system into the state after an internal error, in which it refuses writes.
+        // A plain remount as read-only would be refused, because the file system is in use.
         disk.remount("abort")?;
         let about = format!("a file system that shuts down (try {number})");
         let ended_in_time = place.wait_until(|| running.has_ended());

@@ -1,5 +1,5 @@
-//! Power failure of a whole machine: QEMU is killed while a run in its guest writes to a disk. Then
-//! the disk is mounted again.
+//! Power failure of a whole machine: QEMU is killed while a run in its guest writes to a disk, and
+//! then the disk is mounted again.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -24,12 +24,13 @@ pub(crate) const GUEST_POWER: Fault = Fault {
     attempt: |ground| guests::attempt(ground, guest_power),
 };
 
-/// Modules for the disk: its driver, and those that ext4 needs besides its declared dependencies.
+/// Modules for the disk: the driver, and the modules that ext4 needs but does not declare as
+/// dependencies.
 const MODULES: &[&str] = &["virtio_pci", "virtio_blk", "crc32c_generic", "ext4"];
-/// Text that the script prints when the run has started.
+/// Text that the script prints once the run has started.
 const BEGUN: &str = "tardy-faults: the run has begun";
 const MOUNT: &str = "mount -t ext4 /dev/vda /mnt || { echo 'no disk' >/dev/console; exit 1; }\n";
-/// Size of the disks: several times that of the runs.
+/// Size of each guest's disk, which is several times the size of a run.
 const DISK_MIB: u64 = 96;
 
 /// The files needed to boot a guest with a disk.
@@ -100,7 +101,7 @@ fn guest_power(ground: &Ground, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// Waits for `moment`, then kills the guest. Returns the actual length of the wait.
+/// Waits for `moment`, then kills the guest. Returns how long it actually waited.
 fn cut_power_after(guest: GuestProcess, moment: Duration) -> Result<Duration> {
     let begun = Instant::now();
     std::thread::sleep(moment);
@@ -132,7 +133,7 @@ fn look_at_disk(place: &Place, disk: &Path) -> Result<(Folder, Vec<String>)> {
 
 /// Returns an error if more samples are missing than allowed.
 fn too_little(folder: &Folder, since_begin: Duration) -> Option<String> {
-    // Series are synced to disk every ten seconds.
+    // The tool syncs series to disk every ten seconds.
     let allowed = Duration::from_secs(12);
     let warning = folder.warnings_of("cut-off").next()?;
     let stored = Duration::from_nanos(warning["stored_until"].as_u64().unwrap_or(0));

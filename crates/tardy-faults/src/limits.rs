@@ -1,4 +1,5 @@
-//! Runs commands with too few descriptors, and under the kernel's OOM killer.
+//! Runs commands that may open too few descriptors, or whose memory is so limited that the kernel's
+//! OOM killer acts.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -118,7 +119,7 @@ fn out_of_memory(ground: &Ground) -> Result<Tally> {
         let outcome = place
             .start(place.tardy_behind("sh", &["-c", &script], line))?
             .end(&place, PATIENCE)?;
-        // The signal of the OOM killer is not a fault of the tool, but leftovers would be.
+        // If the OOM killer ends the tool with a signal, this is no violation, but leftovers are.
         let disgrace = outcome
             .disgrace()
             .filter(|_| outcome.code.is_some() || outcome.hung);

@@ -37,16 +37,16 @@ pub(crate) const ATTACH_VIRTUAL: Fault = Fault {
     attempt: |ground| guests::attempt(ground, attach_virtual),
 };
 
-/// The `--disk` budget of the week's run, in KiB.
+/// Disk budget (`--disk`) of the week's run, in KiB.
 const DISK_KB: u64 = 8 << 10;
-/// The `--disk` budget of the recording of a followed program, in KiB.
+/// Disk budget (`--disk`) of the recording that follows a program, in KiB.
 const ATTACH_DISK_KB: u64 = 16 << 10;
-/// Number of checks of the tool's size in the day's run.
+/// How often the tool's size is checked in the day's run.
 const LOOKS: u64 = 24;
-/// Allowed growth in KiB: pages of a buffer that is used for the first time.
+/// Allowed growth in KiB, because a buffer's pages take memory only when they are first used.
 const GROWTH_KB_MAX: i64 = 256;
-/// Further allowed growth in KiB: memory for folding the oldest samples into hourly histograms,
-/// once per day, when the samples have used their share of the disk.
+/// Additional allowed growth in KiB. Once per day, the oldest samples are folded into hourly
+/// histograms when the samples have used their share of the disk budget, and folding needs memory.
 const COUNTING_KB: i64 = 4 << 10;
 
 fn week_virtual(ground: &Ground, tally: &mut Tally) -> Result<()> {
@@ -58,7 +58,7 @@ fn week_virtual(ground: &Ground, tally: &mut Tally) -> Result<()> {
     for day in 0..days {
         let place = ground.place()?;
         let archive = place.path("run.tar");
-        // There is no disk: each guest gets the run of the previous guest.
+        // The guests have no disk: each guest gets a copy of the run of the previous guest.
         let earlier = run.as_ref().map(|(_, result)| result.folder.as_path());
         archive_run(&archive, earlier)?;
         let result = guests::run_script(
@@ -118,8 +118,8 @@ fn attach_virtual(ground: &Ground, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// Returns the script that follows a program for some hours, and records the tool's size from the
-/// end of the first minute on.
+/// Returns the script in which the tool follows a program for some hours; the script prints the
+/// tool's size repeatedly, for the first time after a minute.
 fn attach_script(hours: u64) -> String {
     format!(
         "/init run --for {}h --period 100ms --load none --quiet --out /run/program >/dev/null 2>&1 \
@@ -135,8 +135,8 @@ fn attach_script(hours: u64) -> String {
     )
 }
 
-/// Checks that a recording has at least this number of wake-ups by the program's own timers, and
-/// lost none. Returns the violation.
+/// Checks that a recording has at least this many wake-ups by the program's own timers, and that no
+/// wake-up was lost. Returns the violation.
 fn not_every_wake_up(result: &str, at_least: u64) -> Option<String> {
     let Ok(found) = serde_json::from_str::<serde_json::Value>(result) else {
         return Some(format!("no result: {result}"));
@@ -163,8 +163,8 @@ fn archive_run(archive: &Path, folder: Option<&Path>) -> Result<()> {
     program::run(&mut tar).while_doing(|| "archiving a run".to_owned())
 }
 
-/// Returns the script for one day of the run. The script sets the guest's clock to that day,
-/// because the clocks of all guests start at the same time.
+/// Returns the script for one day of the run. The script first sets the guest's clock to that day,
+/// because all guests start with the same date.
 fn day_script(day: u64, seconds: u64, is_last: bool) -> String {
     let begin = 1_800_000_000 + day * (seconds + 60);
     let end = if is_last { "TERM" } else { "KILL" };
@@ -176,9 +176,9 @@ fn day_script(day: u64, seconds: u64, is_last: bool) -> String {
          $look -lt {LOOKS} ]; do\n{}\nsleep \
          {}\nlook=$((look + 1))\ndone\nsleep {}\nkill -{end} \
          $tool\nwait $tool\ntrue\n",
-        // Only anonymous memory is checked, because pages of the program's file are added whenever
-        // code runs for the first time. Files with segments of samples are not counted, because
-        // their number rises and falls.
+        // Only anonymous memory is checked: the resident pages of the program's file increase
+        // whenever code runs for the first time. Files that contain segments of samples are not
+        // counted, because their number rises and falls.
         look_at_tool("! -name '*.series.[0-9]*'"),
         (seconds - 60) / LOOKS,
         (seconds - 60) % LOOKS,
@@ -196,7 +196,7 @@ fn look_at_tool(files: &str) -> String {
     )
 }
 
-/// Checks that the folder is one finished run of `days` days. Returns the violation.
+/// Checks that the folder contains a single, finished run of `days` days. Returns the violation.
 fn not_every_day(folder: &Folder, days: u64, seconds: u64) -> Option<String> {
     let Folder::Opens { state, .. } = folder else {
         return Some(format!("the run does not open: {folder:?}"));
@@ -246,7 +246,7 @@ fn too_large(looks: &str, most_kb: u64) -> Option<String> {
     (most > most_kb).then(|| format!("the folder took {most} KiB"))
 }
 
-/// Returns the memory at the first and at the last check, in KiB.
+/// Returns the tool's memory at the first and at the last check, in KiB.
 fn memory(looks: &str) -> (i64, i64) {
     let of = |look: Option<&str>| {
         let memory = look.and_then(|look| look.split_whitespace().next()?.parse().ok());
@@ -256,8 +256,8 @@ fn memory(looks: &str) -> (i64, i64) {
 }
 
 /// Returns the growth if the last day ended with more memory than the second day. The second day is
-/// the first one with earlier samples. Days in between may have more: growth that repeats each day
-/// shows on the last day, too.
+/// the first one that resumes a run with earlier samples. Days in between may end with more memory:
+/// growth that repeats every day is visible on the last day, too.
 fn growth_of_days(memories: &[(i64, i64)]) -> Option<String> {
     let (_, second) = *memories.get(1)?;
     let (_, last) = *memories.last()?;

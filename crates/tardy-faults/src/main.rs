@@ -1,9 +1,9 @@
 //! `cargo xtask faults`: tests the real binary under faults that it must survive, and writes the
 //! table of docs/reliability.md.
 //!
-//! Everything happens in a mount namespace with separate memory file systems, and only processes
-//! started here are killed, stopped or limited. If a fault cannot be tried on this machine, the
-//! reason is reported, and the fault does not count as survived.
+//! All attempts run in a mount namespace with separate memory file systems, and only processes
+//! started here are killed, stopped or limited. If this machine cannot try a fault, the table
+//! states why, and the fault does not count as survived.
 #![forbid(unsafe_code)]
 
 mod board;
@@ -62,7 +62,7 @@ const FAULTS: &[Fault] = &[
     endless::ENDLESS,
 ];
 
-/// Faults of the brief form, which need no device, no control group and no dedicated CPU.
+/// The faults in the brief form: those that need no device, no control group and no dedicated CPU.
 const BRIEF: &[&str] = &[
     "kill",
     "sequences",
@@ -109,8 +109,8 @@ struct FaultsArguments {
 }
 
 fn main() -> ExitCode {
-    // Faults interrupt child processes. A background job ignores SIGINT, and its children would
-    // inherit that.
+    // The faults send SIGINT to child processes. A background job ignores SIGINT, and its children
+    // would inherit that.
     signal::set_default(signal::INTERRUPT);
     failure::exit_code(run(&FaultsArguments::parse()))
 }

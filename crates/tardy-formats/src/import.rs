@@ -1,8 +1,7 @@
-//! Imports of runs from other tools' output: one file per format, and one line for each in
-//! [`FORMATS`].
+//! Imports runs from other tools' output; each format is one file and one line in [`FORMATS`].
 //!
-//! A reader reports information that a file lacks as warnings of the run. The reader requires a
-//! flag if a guess could make numbers wrong: the unit of a .hgrm file, or the interval of
+//! If a file lacks information, the reader adds a warning to the run. The reader requires a flag if
+//! a guess could make numbers wrong, as for the unit of a .hgrm file, or the interval of
 //! `cyclictest -v`.
 //!
 //! An import stores the most detailed data of its file: samples, otherwise a histogram, otherwise
@@ -11,11 +10,11 @@
 //! count as lost. Skipped periods are unknown if the tool does not count them
 //! (`StatedTotals::skipped` is absent); reports then leave them out instead of printing 0.
 //!
-//! Unreadable input is an error with file, line and the expected content. The folder is written
-//! under another name and then renamed, so an error leaves nothing behind. Readers never panic on
-//! any input (`tests/integration/import_damage.rs`, and the fuzz target `import`:
-//! `fuzz/README.md`). The crate `hdrhistogram` is not used, because it allocates as many bytes as a
-//! file claims to contain.
+//! Unreadable input causes an error that states the file, the line and the expected content. The
+//! folder is written under another name and then renamed, so an error leaves nothing behind.
+//! Readers never panic on any input (`tests/integration/import_damage.rs`, and the fuzz target
+//! `import`: `fuzz/README.md`). The crate `hdrhistogram` is not used, because it allocates as many
+//! bytes as a file claims to contain.
 
 mod cyclicdeadline;
 mod cyclictest_histogram;
@@ -144,7 +143,8 @@ impl Format {
     /// Reads the file.
     ///
     /// # Errors
-    /// Returns [`ImportError`]; the sink's content is then invalid.
+    /// Returns an [`ImportError`] if the file cannot be imported; the sink's content is then
+    /// invalid.
     pub fn read(
         &self,
         source: &mut Source,
@@ -191,8 +191,7 @@ pub struct Source {
     /// The path from the command line, for messages.
     pub path: PathBuf,
     input: Input,
-    /// Selects one measurement of a text that holds several; removed from here when the text is
-    /// read.
+    /// Selects one measurement of a text that holds several. Set to `None` when the text is read.
     cut: Option<Cut>,
 }
 
@@ -315,7 +314,7 @@ pub enum ImportError {
     /// A measurement was selected, but files of this format hold only one.
     #[error("{path}: a file of {format} holds only one measurement: leave out --part")]
     SinglePart { path: PathBuf, format: &'static str },
-    /// The text differs from the expected one.
+    /// The text is not what the format requires.
     #[error("{path}: line {line}: expected {expected}, found {found}")]
     Expected {
         path: PathBuf,
@@ -326,7 +325,7 @@ pub enum ImportError {
         /// The content that was found instead.
         found: String,
     },
-    /// In a binary file, the data differ from the expected data.
+    /// The data of a binary file are not what the format requires.
     #[error("{path}: byte {byte}: expected {expected}, found {found}")]
     ExpectedAt {
         path: PathBuf,

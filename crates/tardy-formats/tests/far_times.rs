@@ -1,4 +1,5 @@
-//! Imports refuse times that readers of runs would refuse, and name the line.
+//! Checks that imports refuse times that readers of runs would refuse, and that the error names the
+//! line.
 
 use std::io;
 

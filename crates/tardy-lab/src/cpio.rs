@@ -2,9 +2,9 @@
 //! Documentation/driver-api/early-userspace/buffer-format.rst). The lab writes such an archive for
 //! the initial file system, and the guest writes one for the folder that it exports.
 //!
-//! The writer is reproducible: the same content gives the same bytes, because times are zero,
-//! owners are root and inode numbers count up. The reader must cope with any bytes, because the
-//! archive was made inside a guest.
+//! The writer is reproducible: the same content gives the same bytes, because all times are zero,
+//! root owns all files, and inode numbers count up from one entry to the next. The reader must cope
+//! with any bytes, because a guest made the archive that it reads.
 
 use std::io::{self, Read, Write};
 use std::path::{Component, Path, PathBuf};
@@ -101,7 +101,7 @@ impl<W: Write> Writer<W> {
     /// Adds a file with this content.
     ///
     /// # Errors
-    /// Returns the errors of [`Writer::file`].
+    /// Fails as [`Writer::file`] does.
     pub fn file_of_bytes(&mut self, path: &str, permissions: u32, bytes: &[u8]) -> io::Result<()> {
         self.file(path, permissions, bytes.len() as u64, &mut &bytes[..])
     }
@@ -144,7 +144,7 @@ impl<W: Write> Writer<W> {
         )
     }
 
-    /// Completes the archive and returns the sink.
+    /// Completes the archive, and returns the sink to which it was written.
     ///
     /// # Errors
     /// Returns an error if writing to the sink fails.
@@ -202,7 +202,8 @@ impl<W: Write> Writer<W> {
 }
 
 /// Adds everything below `folder` under the name `prefix`, sorted by name, so that the order on the
-/// disk does not matter. Adds only files and folders; a link or a device in a run folder is a bug.
+/// disk does not matter. Adds only files and folders; returns an error for anything else, because a
+/// run folder should contain no links or devices.
 ///
 /// # Errors
 /// Returns an error if reading the folder or writing to the sink fails; `InvalidData` for links,
@@ -245,7 +246,7 @@ pub enum ReadError {
          memory (--memory)"
     )]
     Damaged(usize),
-    /// The archive contains a path that leads out of the folder.
+    /// A path in the archive leads out of the folder.
     #[error(
         "the archive contains the path `{0}`, which points outside its folder: the archive was \
          not unpacked"
@@ -254,7 +255,7 @@ pub enum ReadError {
     /// A file of the archive cannot be written.
     #[error("{path}: {error}: choose another folder with --out")]
     Write {
-        /// The path to write.
+        /// The path of the file.
         path: PathBuf,
         /// The error that the system reported.
         error: io::Error,
@@ -326,7 +327,7 @@ pub fn read(archive: &[u8]) -> Result<Vec<Entry<'_>>, ReadError> {
     }
 }
 
-/// Writes the entries below `folder`, which must exist.
+/// Writes the entries into `folder`, which must exist.
 ///
 /// # Errors
 /// Returns [`ReadError::Write`].

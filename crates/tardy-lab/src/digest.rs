@@ -67,7 +67,8 @@ impl Digester {
         self.0.update(bytes);
     }
 
-    /// Adds a text or block preceded by its length, so that `ab` + `c` differs from `a` + `bc`.
+    /// Adds the length of a text or block, and then the text or block itself, so that `ab` + `c`
+    /// differs from `a` + `bc`.
     pub fn update_block(&mut self, bytes: &[u8]) {
         self.update(&(bytes.len() as u64).to_le_bytes());
         self.update(bytes);

@@ -1,5 +1,5 @@
-//! CPUs of the host for guests. The two threads of QEMU take turns, so a guest is bound to one CPU.
-//! Each lab on the host takes CPUs that no other lab uses.
+//! Chooses CPUs of the host for guests. Each guest is bound to one CPU, because the two threads of
+//! QEMU take turns. If several labs run on the host, each uses CPUs that no other lab uses.
 
 use tardy_sys::affinity;
 
@@ -15,7 +15,7 @@ pub struct HostCpu {
 
 impl HostCpu {
     /// Binds this thread to a CPU that no other lab uses, or to any CPU if all are used. `worker`
-    /// numbers the threads of this lab from 0.
+    /// is the number of this thread among the lab's worker threads, from 0.
     #[must_use]
     pub fn take(cache: &Cache, worker: usize) -> Self {
         let cpus = affinity::get(0).unwrap_or_default();
@@ -28,8 +28,8 @@ impl HostCpu {
     }
 }
 
-/// Returns the first CPU whose lock `turn` can take, in a search that starts at the worker's own
-/// CPU. If all locks are held, returns the worker's own CPU without a lock.
+/// Returns the first CPU whose lock `turn` can take; the search starts at the worker's own CPU. If
+/// all locks are held, returns the worker's own CPU without a lock.
 fn choose<T>(
     cpus: &[u32],
     worker: usize,

@@ -1,5 +1,5 @@
-//! Stores a digest of the samples of each unwatched guest in the cache, with the digest of the
-//! guest's inputs as the key. The samples of a watched guest with the same inputs are compared with
+//! Stores a digest of the samples of each unwatched guest in the cache; the digest of the guest's
+//! inputs is the key. When a guest with the same inputs runs watched, its samples are compared with
 //! this digest.
 
 use std::fs;
@@ -9,10 +9,10 @@ use super::cache::{Cache, write_whole};
 use super::machine::Accelerator;
 use super::provenance::Provenance;
 
-/// Folder of the digests in the cache.
+/// Name of the cache's folder with the digests.
 const FOLDER: &str = "samples";
 
-/// The samples of a watched guest differ from those of the same guest when it was not watched.
+/// A watched guest has other samples than the same guest had when it was not watched.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "with --watch, the guest's samples ({found}) differ from those without --watch ({kept}): \
@@ -25,15 +25,15 @@ pub struct OtherSamples {
     path: PathBuf,
 }
 
-/// Stores the digest of an unwatched guest. Failures to write the cache are ignored.
+/// Stores the digest of an unwatched guest's samples. Errors are ignored.
 pub(super) fn keep(cache: &Cache, provenance: &Provenance) {
     if let Some(digests) = Digests::of(provenance) {
         digests.keep(cache);
     }
 }
 
-/// Compares the samples of a watched guest with those of an unwatched run of the same guest, if
-/// there was one.
+/// If the same guest has run unwatched before, compares the samples of the watched guest with those
+/// of that run.
 ///
 /// # Errors
 /// Returns [`OtherSamples`].

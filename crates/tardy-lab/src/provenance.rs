@@ -24,7 +24,7 @@ const VIRTUAL_TIME: &str = "virtual time: every instruction takes the same time,
                           the length of the kernel's code path; caches, buses, firmware, SMIs and \
                             parallel CPUs are not modelled, and no figure is the worst case of a \
                             real machine";
-/// What the figures mean if the guest runs under KVM.
+/// What the figures mean if the guest runs under KVM; printed in the same places.
 const HOST_TIME: &str = "a virtual machine on the host's clock: every figure includes the host's \
                          own delays, and no run repeats exactly";
 
@@ -37,7 +37,7 @@ pub fn meaning(machine: &Machine) -> &'static str {
     }
 }
 
-/// Everything that determines a run.
+/// Everything that determines the result of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inputs {
     /// The measured variant.
@@ -46,7 +46,7 @@ pub struct Inputs {
     pub machine: Machine,
     /// The kernel's whole command line.
     pub command_line: String,
-    /// The value that makes replicas differ. The value determines the length of a word on the
+    /// The value by which replicas differ. The value determines the length of a word on the
     /// kernel's command line.
     pub pad: u32,
     /// Digest of the initial file system, which contains binary, job and seed.
@@ -55,7 +55,7 @@ pub struct Inputs {
     pub qemu: String,
     /// QEMU's options.
     pub options: Vec<String>,
-    /// Digest of the snapshot that the run started from; absent if the guest booted.
+    /// Digest of the snapshot from which the run started; absent if the guest booted.
     #[serde(default)]
     pub snapshot: Option<Digest>,
     /// Digest of the job of a run from a snapshot; otherwise the job is in the initial file system.
@@ -65,7 +65,7 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// Returns one digest of all inputs. Leaves out names and paths of the host, because they do
+    /// Returns one digest of all inputs. Names and paths on the host are left out, because they do
     /// not change the result.
     #[must_use]
     pub fn digest(&self) -> Digest {
@@ -92,12 +92,12 @@ impl Inputs {
     }
 }
 
-/// The content of the initial file system besides the binary. From this content, the same guest can
-/// be booted again.
+/// What the initial file system contains besides the binary. With this information, the same guest
+/// can be booted again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GuestInput {
     pub job: GuestJob,
-    /// Further files, with absolute paths on the host.
+    /// Further files, by their absolute paths on the host.
     pub added: Vec<AddedFile>,
 }
 
@@ -110,17 +110,16 @@ pub struct Provenance {
     pub inputs: Inputs,
     /// Digest of the inputs.
     pub input_digest: Digest,
-    /// Digest of the files below samples/; absent when there are no such files.
+    /// Digest of the files below samples/; absent if there are no such files.
     pub sample_digest: Option<Digest>,
     /// Digest of everything that the guest exported, including its report.
     pub output_digest: Digest,
-    /// The content of the initial file system besides the binary; absent in files of older
-    /// versions.
+    /// What the initial file system contains besides the binary; absent in files of older versions.
     #[serde(default)]
     pub guest_input: Option<GuestInput>,
     /// The guest's report.
     pub guest: GuestReport,
-    /// What the figures mean, as a sentence for the reader.
+    /// A sentence that explains to the reader what the figures mean.
     pub meaning: String,
     /// Host time from the start of QEMU until the guest resumed from its snapshot, in ms; absent if
     /// the guest booted.
@@ -128,8 +127,7 @@ pub struct Provenance {
     pub restore_ms: Option<u64>,
 }
 
-/// Returns the digest of the samples among the files of a run folder; `None` when there are no
-/// samples.
+/// Returns a digest of the samples among the files of a run folder; `None` if there are no samples.
 #[must_use]
 pub fn sample_digest(entries: &[Entry<'_>]) -> Option<Digest> {
     let mut files: Vec<_> = entries
@@ -150,8 +148,7 @@ pub fn sample_digest(entries: &[Entry<'_>]) -> Option<Digest> {
 }
 
 impl Provenance {
-    /// Reads the provenance of the run in a folder; `None` for a run that does not come from the
-    /// lab.
+    /// Reads the provenance of the run in a folder; `None` if the run does not come from the lab.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read or its JSON cannot be parsed.
@@ -163,9 +160,9 @@ impl Provenance {
         }
     }
 
-    /// Returns whether two runs from the same inputs gave the same samples, or the same output if
-    /// they have no samples. A run from a snapshot never equals a run that booted, or that started
-    /// from another snapshot.
+    /// Returns whether two runs from the same inputs gave the same samples, or, if they have no
+    /// samples, the same output. A run from a snapshot is never equal to a run that booted, or that
+    /// started from another snapshot.
     #[must_use]
     pub fn same_result(&self, other: &Self) -> bool {
         if self.inputs.snapshot != other.inputs.snapshot {

@@ -1,4 +1,5 @@
-//! The children of this process according to /proc, and programs that end when this process ends.
+//! Finds the children of this process in /proc, and starts programs that end when this process
+//! ends.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -91,7 +92,7 @@ fn cpu_time_below(proc: &Path, tick: Nanos) -> (Nanos, Nanos) {
     let processes: Vec<ProcessTime> = stats.filter_map(|stat| ProcessTime::parse(&stat)).collect();
     let mut below = vec![own.pid];
     let (mut user, mut kernel) = (0, 0);
-    // The loop meets each process once, because a process has one parent and is not its own
+    // The loop visits each process once, because a process has one parent and is not its own
     // ancestor.
     let mut next = 0;
     while next < below.len() {
@@ -138,7 +139,8 @@ impl ProcessTime {
     }
 }
 
-/// Returns a command for `program` whose process ends when the thread that starts it ends.
+/// Returns a command that runs `program` in a process that ends when the thread that starts it
+/// ends.
 ///
 /// std offers no safe way to run code in the child before exec. The command therefore starts this
 /// binary, which calls [`become_tied_command`].

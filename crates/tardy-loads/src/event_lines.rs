@@ -1,4 +1,5 @@
-//! Formats the events of loads, one line each: the work of loads as rates, and how loads end.
+//! Formats the events of loads, one line each. The lines show the work of loads as rates, and how
+//! loads end.
 
 use tardy_core::bytes::format_bytes;
 use tardy_core::cpu::CpuId;
@@ -6,7 +7,8 @@ use tardy_core::units::Nanos;
 
 use crate::guardian::{LoadEnd, LoadEvent};
 
-/// Formats events as lines. Must see every event, because a rate needs the previous report.
+/// Formats events as lines. The formatter must receive every event, because it computes a rate from
+/// two successive reports.
 #[derive(Debug, Default)]
 pub struct EventLines {
     /// Number of CPUs of each load.
@@ -84,8 +86,8 @@ impl EventLines {
                     self.previous.push(line(0, 0, Nanos::ZERO, Nanos::ZERO, at));
                     self.previous.len() - 1
                 });
-                // The last report may directly follow a regular one. A rate over so short a time is
-                // meaningless.
+                // The last report may come directly after a regular one. A rate over so short a
+                // time is meaningless.
                 if now.at - self.previous[index].at < RATE_INTERVAL_MIN {
                     return String::new();
                 }

@@ -1,5 +1,5 @@
-//! The guardian (called supervisor in messages): the process that owns all processes of loads, so
-//! that none of them outlives the measuring process.
+//! Provides the guardian (called supervisor in messages), which is the process that owns all
+//! processes of loads, so that none of them outlives the measuring process.
 //!
 //! The measuring process never forks, because copy on write would cause page faults in its locked
 //! memory, and it may die at any moment. Before it starts any thread, it therefore starts its own
@@ -11,8 +11,8 @@
 //! ```
 //!
 //! - The *guardian* has a separate session, so that Ctrl-C at the terminal does not end loads
-//!   before the tool ends. The guardian makes a PID namespace. Without the right to a PID namespace
-//!   alone, the guardian makes a user namespace around it. The end of the guardian's input means
+//!   before the tool ends. The guardian makes a PID namespace. If the guardian may not make a PID
+//!   namespace alone, it makes a user namespace around it. The end of the guardian's input means
 //!   that the tool is gone. The guardian then kills the init, waits until the kernel has ended all
 //!   processes of the namespace, undoes the changes of loads, and ends.
 //! - The *init* is the first process of that namespace. The init starts workers, restarts those
@@ -26,8 +26,8 @@
 //!   [`Containment`] reports that.
 //!
 //! The tool limits every wait for the guardian. Commands do not block, loads that still run 5 s
-//! after they should be gone are abandoned, and a stopped guardian is killed. A run is incomplete
-//! if a load had died and was absent for a tenth of a phase.
+//! after they should be gone are abandoned, and a stopped guardian is killed. A run counts as
+//! incomplete if a load died and was absent for a tenth of a phase.
 
 pub mod client;
 mod guard;

@@ -1,4 +1,4 @@
-//! The control groups of this process, of both versions, and their limits.
+//! The control groups of this process (version 1 and 2), and their limits.
 //!
 //! Format: Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/,
 //! Documentation/scheduler/sched-bwc.rst, cgroups(7), proc_pid_mountinfo(5).
@@ -21,8 +21,8 @@ const CAP_SYS_NICE: u32 = 23;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CgroupLimits {
-    /// The group's path for each controller (`cpu`, `cpuset`, `memory`). An unreadable controller
-    /// is missing here, and its limit below is absent.
+    /// The group's path for each controller (`cpu`, `cpuset`, `memory`). If the files of a
+    /// controller cannot be read, the controller is missing here, and its limit below is absent.
     pub groups: BTreeMap<String, String>,
     /// The tightest quota of CPU time in the group and its ancestors; absent if none of them has a
     /// quota.
@@ -30,15 +30,15 @@ pub struct CgroupLimits {
     /// The CPUs that the group may use; absent if neither the group nor an ancestor has a readable
     /// list.
     pub cpus: Option<CpuList>,
-    /// Time for real-time tasks per `cpu.rt_period_us`; only in version 1 with RT_GROUP_SCHED. If
-    /// this time is 0, the kernel refuses SCHED_FIFO with EPERM.
+    /// CPU time that real-time tasks may use in each `cpu.rt_period_us`; only in version 1 with
+    /// RT_GROUP_SCHED. If this time is 0, the kernel refuses SCHED_FIFO with EPERM.
     pub real_time: Option<CpuQuota>,
     /// The tightest memory limit in the group and its ancestors; absent if none of them has a
     /// limit.
     pub memory_bytes_max: Option<u64>,
 }
 
-/// CPU time within a period.
+/// A budget of CPU time per period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CpuQuota {
@@ -47,14 +47,14 @@ pub struct CpuQuota {
     pub period: Nanos,
 }
 
-/// Counts of throttling of this process's groups by the quota: since the groups were created, or
-/// between two readings.
+/// How often and how long the quota stopped this process's groups: since the groups were created,
+/// or between two readings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CgroupThrottling {
     /// Number of periods in which the quota ran out.
     pub throttled: u64,
-    /// Total time in which the groups' run queues were stopped, summed over CPUs.
+    /// Total time for which the quota stopped the groups' run queues, summed over CPUs.
     pub throttled_time: Nanos,
 }
 
@@ -81,7 +81,7 @@ impl CgroupLimits {
                 "cpuset.effective_cpus",
                 "cpuset.cpus",
             ];
-            // If the controller is not enabled for a group, the set of its parent applies.
+            // If the controller is not enabled for a group, the CPUs of its parent apply.
             limits.cpus = branch
                 .folders
                 .iter()
@@ -158,7 +158,7 @@ fn is_without_budgets(root: &Root) -> bool {
 }
 
 impl CpuQuota {
-    /// Compares the shares of a CPU that the quotas allow.
+    /// Compares two quotas by the share of a CPU that they allow.
     fn compare(&self, other: &Self) -> std::cmp::Ordering {
         let cross = |a: &Self, b: &Self| i128::from(a.quota.get()) * i128::from(b.period.get());
         cross(self, other).cmp(&cross(other, self))
@@ -186,7 +186,8 @@ impl CgroupThrottling {
         })
     }
 
-    /// Returns the files that [`Self::read`] sums, for a reader that keeps them open.
+    /// Returns the paths of the files that [`Self::read`] sums. A caller that reads them repeatedly
+    /// can keep them open.
     pub(super) fn paths(root: &Root) -> Vec<PathBuf> {
         Branch::of(root, "cpu").map_or_else(Vec::new, |branch| {
             branch
@@ -197,8 +198,9 @@ impl CgroupThrottling {
         })
     }
 
-    /// Parses the counts of a group. Version 2 writes `throttled_usec`, version 1 `throttled_time`
-    /// in nanoseconds. A version 2 group without the controller has neither.
+    /// Parses the throttling counts in the `cpu.stat` of a group. Version 2 writes
+    /// `throttled_usec`, version 1 `throttled_time` in nanoseconds. In version 2, a group without
+    /// the `cpu` controller has neither field.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let field = |name: &str| {
             text.lines().find_map(|line| {
@@ -219,7 +221,7 @@ impl CgroupThrottling {
         })
     }
 
-    /// Returns the increments since `before`.
+    /// Returns by how much the counts increased since `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
@@ -229,7 +231,8 @@ impl CgroupThrottling {
     }
 }
 
-/// Returns the CPUs of all isolated partitions; absent without a root control group of version 2.
+/// Returns the CPUs of all isolated partitions; absent if there is no root control group of version
+/// 2.
 pub(crate) fn cpus_of_isolated_partitions(root: &Root) -> Option<CpuList> {
     let mounts = root.read("proc/self/mountinfo").unwrap_or_default();
     let mounted = mounts
@@ -243,10 +246,11 @@ pub(crate) fn cpus_of_isolated_partitions(root: &Root) -> Option<CpuList> {
         .find_map(|folder| root.cpu_list(folder.join("cpuset.cpus.isolated")))
 }
 
-/// The process's group for one controller, and the visible ancestors of this group.
+/// The process's group for one controller, and those ancestors of this group that the process can
+/// see.
 struct Branch {
     group: String,
-    /// The process's group first, the root last.
+    /// Folders of the groups: the process's own group first, the root group last.
     folders: Vec<PathBuf>,
 }
 
@@ -355,8 +359,9 @@ fn real_time(root: &Root, folder: &Path) -> Option<CpuQuota> {
 }
 
 fn memory_max(root: &Root, folder: &Path) -> Option<u64> {
-    // Without a limit, version 1 writes the largest multiple of a page (PAGE_COUNTER_MAX in
-    // include/linux/page_counter.h). Machines have less than an exbibyte of memory.
+    // If no limit is set, version 1 writes the largest multiple of a page (PAGE_COUNTER_MAX in
+    // include/linux/page_counter.h). Values of an exbibyte or more therefore mean that there is no
+    // limit, because machines have less memory.
     let limit: u64 = root
         .number(folder.join("memory.max"))
         .or_else(|| root.number(folder.join("memory.limit_in_bytes")))?;

@@ -1,5 +1,5 @@
-//! The resources of this machine for loads, probes and costs: mounted kernel file systems, scratch
-//! space and programs.
+//! Describes what this machine offers to loads, probes and cost measurements: mounted kernel file
+//! systems, scratch space and programs.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ const DISK_FLOOR_PART: u64 = 10;
 const DISK_FLOOR_MIN: u64 = 256 << 20;
 const DISK_FLOOR_MAX: u64 = 4 << 30;
 
-/// The folders from which the machine's state is read. Tests use other folders.
+/// The folders from which the machine's state is read. Tests replace them.
 #[derive(Debug, Clone)]
 pub struct Host {
     /// procfs.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::root::Root;
 use super::tasks::{self, Task};
 
-/// A process, from two readings.
+/// What two readings of /proc show about a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     pub process: u32,
@@ -22,7 +22,7 @@ pub struct Program {
     pub locked_kib: Option<u64>,
     /// Resident memory in KiB.
     pub resident_kib: Option<u64>,
-    /// Timer slack of each ordinary thread, in ns; threads with an unreadable file are left out.
+    /// Timer slack of each ordinary thread, in ns; a thread is left out if its file cannot be read.
     pub timer_slack_ns: BTreeMap<u32, u64>,
     /// RLIMIT_RTTIME: the time for which a real-time thread may run without sleeping before it gets
     /// a signal; absent if the process's limits cannot be read.
@@ -57,8 +57,8 @@ impl ProgramWatch {
         (!threads.is_empty()).then_some(Self { process, faults })
     }
 
-    /// Takes the second reading; `None` if the process has ended. All faults of a thread that
-    /// started in between count.
+    /// Takes the second reading; `None` if the process has ended. If a thread started between the
+    /// readings, all its page faults count.
     #[must_use]
     pub fn end(self, root: &Root) -> Option<Program> {
         let process = self.process;
@@ -86,8 +86,8 @@ impl ProgramWatch {
                     .ok()
             })
         };
-        // /proc does not list a folder for each thread, but a path with the number of a thread can
-        // be opened.
+        // /proc does not list a folder for each thread, but the folder of a thread can be opened by
+        // the thread's number.
         let slack = |thread: &Task| {
             Some((
                 thread.thread,

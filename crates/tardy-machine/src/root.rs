@@ -14,13 +14,13 @@ use tardy_sys::regular_file;
 /// CPUs, /proc/interrupts has about 10 MiB.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// The root of the machine's files. The methods of this type take relative paths, such as
+/// The root of the machine's files. The methods of this type take paths relative to it, such as
 /// `proc/stat`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root(PathBuf);
 
 impl Root {
-    /// Returns the root of the running machine.
+    /// Returns the root for the running machine, `/`.
     #[must_use]
     pub fn system() -> Self {
         Self::at("/")
@@ -34,8 +34,8 @@ impl Root {
     /// Returns the full path of a file.
     pub fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
         let relative = relative.as_ref();
-        // An absolute path would replace the root in `join`, and a test would read the real
-        // machine.
+        // The path must be relative: `join` with an absolute path would drop the root, and a test
+        // would read the real machine.
         self.0.join(relative.strip_prefix("/").unwrap_or(relative))
     }
 
@@ -49,8 +49,8 @@ impl Root {
         if self.0 != Path::new("/") {
             return regular_file::open(&path);
         }
-        // Opening a FIFO would wait for a writer, perhaps forever. This function also opens
-        // devices, and a FIFO could have a device's name.
+        // Opening a FIFO would wait for a writer, possibly without end. A FIFO could have the name
+        // of a device, which this function may open.
         if fs::metadata(&path)?.file_type().is_fifo() {
             let what = format!("{} is a FIFO", path.display());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
@@ -112,7 +112,7 @@ impl Root {
         fs::read_dir(self.path(relative)).map_or(true, |mut entries| entries.next().is_none())
     }
 
-    /// Returns the files that match a pattern, sorted: `*` in a name matches any part of it, as in
+    /// Returns the files that match a pattern, sorted. In a name, `*` matches any text, as in
     /// `sys/devices/system/cpu/cpu*/cpufreq/scaling_governor`.
     pub fn matching(&self, pattern: &str) -> Vec<String> {
         let mut found = vec![String::new()];

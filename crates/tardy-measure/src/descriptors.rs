@@ -1,8 +1,9 @@
 //! The limit on open descriptors.
 //!
 //! Shells set a soft limit of 1024 because of select(2). The tool does not use select(2) with these
-//! descriptors. A series takes two descriptors, and a counter of kernel events takes one, so
-//! machines with some fifty CPUs reach the soft limit. The administrator sets the hard limit.
+//! descriptors. A series takes two descriptors, and a counter of kernel events takes one, so a
+//! machine with about fifty CPUs reaches the soft limit. Only the administrator can raise the hard
+//! limit.
 
 use std::io;
 
@@ -21,7 +22,7 @@ pub fn raise_limit() {
     }
 }
 
-/// Returns what to do about `error`, as text to append to the error's message. The text is empty
+/// Returns advice for `error` that can be appended to the error's message. The advice is empty
 /// unless `error` means that the limit was reached.
 #[must_use]
 pub fn remedy(error: &io::Error) -> &'static str {

@@ -44,7 +44,7 @@ const ARCHITECTURES: [(&str, &str, &str); 7] = [
 /// that the user named.
 ///
 /// # Errors
-/// Returns [`BinaryError`].
+/// Returns a [`BinaryError`] if there is no binary for the board.
 pub fn for_machine(machine: &str, given: Option<&Path>) -> Result<PathBuf, BinaryError> {
     let known = |machine: &str| ARCHITECTURES.iter().find(|(name, ..)| *name == machine);
     let Some((_, architecture, target)) = known(machine) else {

@@ -21,8 +21,8 @@ use super::step::{Limits, PATIENCE, Step, WaitKind};
 /// Prefix of the names of folders on a board.
 const FOLDER: &str = "tardy-on.";
 const FINDING: &str = "looking for a folder";
-/// Makes the folder `$name` on a disk from which programs may run. Tries `$TMPDIR`, then
-/// `/var/tmp`, then `/tmp`, which is often in memory, and the home folder last.
+/// This script makes the folder `$name` on a disk from which programs may run. Tries `$TMPDIR`,
+/// then `/var/tmp`, then `/tmp`, which is often in memory, and the home folder last.
 const FIND_FOLDER: &str = r#"echo tardy-machine "$(uname -m)"
 umask 077
 for place in "$TMPDIR" /var/tmp /tmp "$HOME"; do
@@ -38,7 +38,7 @@ for place in "$TMPDIR" /var/tmp /tmp "$HOME"; do
 done
 echo "cannot find a folder in which programs may run: set TMPDIR${left:+. Delete by hand:$left}" >&2
 exit 1"#;
-/// Removes the folder `$name`, wherever [`FIND_FOLDER`] made it.
+/// This script removes the folder `$name`, wherever [`FIND_FOLDER`] made it.
 const REMOVE_FOLDER: &str =
     r#"rm -rf -- "$TMPDIR/$name" "/var/tmp/$name" "/tmp/$name" "$HOME/$name""#;
 /// Time limit for removing a folder. The limit is short because the board may hang and the user may
@@ -46,10 +46,11 @@ const REMOVE_FOLDER: &str =
 const CLEANING: Duration = Duration::from_secs(10);
 /// Seconds to wait before each further try to reach a board whose connection broke.
 const PAUSES: [u64; 6] = [1, 2, 5, 10, 20, 30];
-/// How long attempts continue after the connection first broke. The last attempt may start a little
-/// later. Each attempt on a board that hangs takes ssh's ConnectTimeout.
+/// How long the tool tries to reach the board after the connection first broke. The last attempt
+/// may start a little later. If the board hangs, each attempt takes as long as ssh's
+/// ConnectTimeout.
 const TRIES: Duration = Duration::from_secs(60);
-/// If a connection lasted at least this long, the number of attempts starts again at zero when it
+/// If a connection lasted at least this long, the number of attempts starts at zero again when it
 /// breaks.
 const WORKING: Duration = Duration::from_secs(300);
 
@@ -123,7 +124,7 @@ pub struct Order {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Word {
     Text(String),
-    /// A word that ends with the name of a file that the command reads: the text before the name,
+    /// A word that ends with the name of a file which the command reads: the text before the name,
     /// and the path of the file on this machine.
     File(String, PathBuf),
     /// The path where the command writes its output.
@@ -136,7 +137,7 @@ pub enum Event {
     Copied {
         bytes: u64,
     },
-    /// The command is being started in this folder, and may run from now on.
+    /// The command is about to be started in this folder, so it may run after this report.
     Starting {
         folder: String,
     },
@@ -156,7 +157,7 @@ pub enum Event {
     },
 }
 
-/// A board and the means to reach it.
+/// A board, and how to reach it.
 #[derive(Debug, Clone, Copy)]
 pub struct Board<'a> {
     pub ssh: &'a Ssh,
@@ -170,8 +171,8 @@ impl Board<'_> {
     /// Runs `order` on the board and stores its output as `out`.
     ///
     /// # Errors
-    /// Returns [`BoardError`]. Everything is removed from the board, unless the error or
-    /// [`Event::Left`] names a folder that stays.
+    /// Returns a [`BoardError`] if a step on the board fails. Everything is removed from the board,
+    /// except the folder that the error or [`Event::Left`] names.
     pub fn carry_out(
         &self,
         order: &Order,
@@ -186,8 +187,8 @@ impl Board<'_> {
         tell(Event::Starting {
             folder: folder.clone(),
         });
-        // From this check on, Ctrl-C no longer prevents the start. Instead, Ctrl-C ends the command
-        // on the board, because the event above has announced the folder.
+        // After this check, Ctrl-C does not prevent the start. If the user presses Ctrl-C later,
+        // the tool ends the command on the board, because the event above has announced the folder.
         if self.is_ending.load(Ordering::SeqCst) {
             self.remove(&folder, tell);
             return Err(BoardError::Ended);
@@ -245,7 +246,7 @@ impl Board<'_> {
             if !matches!(error, BoardError::Step { .. } | BoardError::Ended) {
                 return error;
             }
-            // The folder may have been made before the step failed.
+            // Although the step failed, it may have made the folder.
             let limits = Limits {
                 patience: CLEANING,
                 ..self.limits(WaitKind::Answer)
@@ -264,7 +265,7 @@ impl Board<'_> {
     /// Waits for the command in `folder` of the board, fetches its output, and removes the folder.
     ///
     /// # Errors
-    /// Returns [`BoardError`].
+    /// Returns a [`BoardError`] if a step on the board fails.
     pub fn fetch(
         &self,
         folder: &str,
@@ -296,7 +297,7 @@ impl Board<'_> {
     /// Asks the command in `folder` to stop early.
     ///
     /// # Errors
-    /// Returns [`BoardError`].
+    /// Returns a [`BoardError`] if a step on the board fails.
     pub fn stop(&self, folder: &str) -> Result<(), BoardError> {
         let stop = self.on_board(folder, "stop");
         self.capture("stopping the command early", stop, WaitKind::Answer)
@@ -358,9 +359,9 @@ impl Board<'_> {
         self.capture_of(step, command, Some(file), WaitKind::Preparation)
     }
 
-    /// Starts the command. If the connection breaks, the command may already be running. The
-    /// request is then repeated, which is safe because a board starts a command only once and the
-    /// folder is not removed.
+    /// Starts the command. If the connection breaks, the board may have started the command
+    /// nevertheless. The request is then repeated. This is safe, because a board starts a command
+    /// only once and the folder is not removed.
     fn start(&self, order: &Order, folder: &str, tell: &dyn Fn(Event)) -> Result<(), BoardError> {
         let mut words: Vec<String> = [&format!("{folder}/tardy"), COMMAND, "start", folder, "--"]
             .map(ToString::to_string)
@@ -452,7 +453,7 @@ impl Board<'_> {
         }
     }
 
-    /// Repeats `step` while the connection breaks, for up to [`TRIES`].
+    /// Calls `step` again while the connection breaks, for up to [`TRIES`].
     fn through_breaks<T>(
         &self,
         tell: &dyn Fn(Event),
@@ -545,8 +546,8 @@ fn name_there(folder: &str, index: usize) -> String {
     format!("{folder}/files/{index}")
 }
 
-/// Returns whether `folder` is named like the folders that tardy makes on boards, and its path
-/// contains no shell syntax. Only such folders are removed.
+/// Returns whether `folder` has a name that tardy gives to folders on boards, and its path contains
+/// no shell syntax. Only such folders are removed.
 #[must_use]
 pub fn is_ours(folder: &str) -> bool {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-".contains(letter);

@@ -1,4 +1,4 @@
-//! The parts of a lab experiment that several machines measured.
+//! Merges the parts (shards) of a lab experiment that several machines measured.
 
 use std::fs;
 use std::io;

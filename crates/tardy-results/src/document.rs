@@ -1,12 +1,13 @@
-//! JSON documents of commands. The first key of each document names its format, so readers can
-//! refuse unknown formats.
+//! Writes the JSON documents of commands. The first key of each document names its format, so that
+//! readers can refuse formats that they do not know.
 //!
 //! The schemas are files in the source tree. They are not derived from the types, because this
 //! would need another macro on three hundred types. Tests check every document against its schema.
 //! The schemas forbid unknown keys, although readers must ignore such keys.
 //!
-//! A format consists of a name and a version, under the key `format`. No result type uses this key
-//! for anything else. A document that is copied out of its file still names its format.
+//! A format is identified by a name and a version, under the key `format`. No result type uses this
+//! key for anything else. Because the format is in the document, a document that is copied out of
+//! its file still names it.
 
 use serde::Serialize;
 
@@ -90,7 +91,7 @@ impl Format {
     /// Returns the document as text, with a final line end. `content` must be an object.
     ///
     /// # Panics
-    /// Panics if the content is not an object of plain data. All result types are.
+    /// Panics if the content is not an object of plain data. All result types are such objects.
     #[must_use]
     pub fn document(self, content: &impl Serialize) -> String {
         let document = Document {

@@ -1,4 +1,4 @@
-//! The history of many boards over their builds: finds the build at which a number became worse,
+//! The history of many boards over their builds. Finds the build at which a number became worse,
 //! and whether the user accepted this change.
 
 mod accepted;
@@ -26,7 +26,7 @@ pub struct History {
     pub verdict: Outcome,
     /// The reason for the verdict.
     pub reason: String,
-    /// Maximum difference that does not matter.
+    /// Largest difference that does not matter to the user.
     pub margin: Margin,
     /// The boards in the order of their names.
     pub boards: Vec<String>,
@@ -51,7 +51,7 @@ pub struct Build {
     pub is_accepted: bool,
 }
 
-/// One number for each build.
+/// One number for each build, such as a quantile of a probe on one board.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Series {
     pub board: String,
@@ -71,21 +71,22 @@ pub struct LastingChange {
     pub series: Vec<usize>,
     /// Index of the first build with the change.
     pub from: usize,
-    /// Index of the build whose runs proved the change.
+    /// Index of the build whose runs gave enough evidence for the change.
     pub found: usize,
     /// Relative increase over the previous level, averaged over the series.
     pub share: f64,
-    /// Probability that chance alone causes such a difference, before the correction for all tests.
+    /// Probability that chance alone causes a difference of this size, before the correction for
+    /// the number of tests.
     pub probability: f64,
     /// Whether the change is for the worse, and has been neither accepted nor reversed.
     pub is_open: bool,
-    /// Facts about machine and plan that differ between two runs of one board, one before and one
-    /// after the change.
+    /// Facts about machine and plan that differ between the last run before the change and the
+    /// first run after it; both runs are from the same board.
     pub changed: Vec<FactDifference>,
 }
 
-/// Computes the history of the collected runs. Changes that start with one of the `accepted` builds
-/// are accepted as the new level.
+/// Computes the history of the collected runs. A change that starts with one of the `accepted`
+/// builds is accepted: the numbers after it are the new level.
 #[must_use]
 pub fn history(runs: &RunCollection, accepted: &BTreeSet<String>, margin: Margin) -> History {
     let (builds, places) = runs.builds(accepted);
@@ -111,9 +112,9 @@ pub fn history(runs: &RunCollection, accepted: &BTreeSet<String>, margin: Margin
     }
 }
 
-/// Returns the groups of series that may change together, each with its name. The groups are: all
-/// series; the series of each board; for each key, its series on all boards and its series on each
-/// board; for each quantile of a key, its series on all boards; and each single series.
+/// Returns the groups of series that may change together, each with its name. Each group has all
+/// series, all series of one board, one key's series on all boards or on one board, the series of
+/// one quantile of a key on all boards, or a single series.
 fn families(series: &[Series]) -> Vec<(String, Vec<usize>)> {
     let percent = |series: &Series| {
         format!(

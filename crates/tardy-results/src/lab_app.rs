@@ -1,5 +1,5 @@
-//! The result of `tardy lab app`, a user's program on several kernels: which kernels meet the
-//! deadline, by what margin, and what delayed the program on the kernels that miss the deadline.
+//! The result of `tardy lab app`, which runs a user's program on several kernels: which kernels
+//! meet the deadline, by what margin, and what delayed the program on kernels that miss it.
 //!
 //! Each guest left a run folder, written by `tardy attach` or by `tardy run -- PROGRAM`. The
 //! verdict is read from this folder.
@@ -20,7 +20,7 @@ use crate::explain::source::explain_run;
 use crate::explain::words::holder;
 use crate::summary::read::read;
 
-/// Name of the file that describes the end of a program.
+/// Name of the file that describes how a program ended.
 pub const END_NAME: &str = "end.json";
 /// Maximum size of this file in bytes.
 const END_BYTES_MAX: u64 = 4096;
@@ -35,7 +35,7 @@ pub enum ProgramEnding {
     Signalled(i32),
 }
 
-/// The end of a program in a guest.
+/// How a program in a guest ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramEnd {
     pub ending: ProgramEnding,
@@ -45,17 +45,17 @@ pub struct ProgramEnd {
     pub lasted_ns: Nanos,
 }
 
-/// How the program's deadline was judged.
+/// What measured whether the program met its deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JudgedBy {
     /// `tardy attach`.
     Attach,
-    /// By the calls that the program's code makes to include/tardy.h or tardy-app.
+    /// The calls that the program's code makes to include/tardy.h or tardy-app.
     Calls,
 }
 
-/// The question that the runs in all guests answer.
+/// What was run in all guests, and the requirement that it must meet.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AppQuestion {
     /// The program, as the user named it.
@@ -63,13 +63,13 @@ pub struct AppQuestion {
     pub arguments: Vec<String>,
     pub judged_by: JudgedBy,
     pub deadline_ns: Nanos,
-    /// Share of wake-ups that may miss the deadline; absent if no miss is allowed.
+    /// Share of wake-ups that may miss the deadline; absent if none may.
     pub misses_allowed: Option<f64>,
-    /// Number of files that are copied into the guest, and their size.
+    /// Number of files that are copied into the guest, and their total size.
     pub files: usize,
     pub file_bytes: u64,
     pub replicas: u32,
-    /// Meaning of the figures.
+    /// What the figures mean.
     pub meaning: String,
 }
 
@@ -95,7 +95,7 @@ pub struct AppInput {
     pub absent: Vec<(String, String)>,
     pub loads: Vec<String>,
     pub guests: Vec<GuestInput>,
-    /// The subfolder of the guest's folder that contains the program's output.
+    /// The subfolder for the program's output in the guest's folder.
     pub output: &'static str,
 }
 
@@ -115,9 +115,10 @@ pub struct LabApp {
 pub struct AppKernel {
     pub name: String,
     pub package: Option<String>,
-    /// The worst outcome under any load; absent if a guest has no result and no other guest failed.
+    /// The worst outcome under any load; absent if some guest has no result, unless another guest
+    /// failed.
     pub outcome: Option<Outcome>,
-    /// Largest latency under any load; absent without a sample.
+    /// Largest latency under any load; absent if there are no samples.
     pub max_ns: Option<Nanos>,
     /// Deadline minus largest latency; negative if the latency exceeds the deadline.
     pub margin_ns: Option<Nanos>,
@@ -139,9 +140,9 @@ pub struct AppRun {
     pub replica: u32,
     /// Path of the guest's folder, relative to the table's folder.
     pub folder: String,
-    /// The outcome; absent without a result.
+    /// The outcome; absent if the guest has no result.
     pub outcome: Option<Outcome>,
-    /// The text of the verdict, or the reason why there is none.
+    /// The verdict as text, or the reason why there is none.
     pub sentence: String,
     pub samples: u64,
     pub misses: u64,
@@ -201,8 +202,8 @@ impl LabApp {
         }
     }
 
-    /// Returns the exit code of the command. A guest without a result decides the code, because the
-    /// answer is then incomplete.
+    /// Returns the exit code of the command. If a guest has no result, this decides the code,
+    /// because the answer is then incomplete.
     #[must_use]
     pub fn exit(&self) -> Exit {
         let outcomes = || self.kernels.iter().map(|kernel| kernel.outcome);
@@ -223,8 +224,7 @@ impl LabApp {
     }
 }
 
-/// Returns the worst of a kernel's outcomes. If a guest's result is missing, only a failure is
-/// certain.
+/// Returns the worst outcome of a kernel. If a guest has no result, only a failure is certain.
 fn worst(outcomes: &[Option<Outcome>], planned: usize) -> Option<Outcome> {
     let there: Vec<Outcome> = outcomes.iter().copied().flatten().collect();
     let worst = there.iter().copied().reduce(Outcome::worse)?;
@@ -285,7 +285,7 @@ fn run(path: &Path, question: &AppQuestion, output: &str) -> AppRun {
     }
 }
 
-/// Returns what delayed the program in the run folder.
+/// Returns what delayed the program, according to the run folder.
 fn culprit(path: &Path, question: &AppQuestion) -> Option<String> {
     match question.judged_by {
         JudgedBy::Attach => {
@@ -308,7 +308,8 @@ fn culprit(path: &Path, question: &AppQuestion) -> Option<String> {
     }
 }
 
-/// Describes what had the CPU while the thread waited for it after the wake-up that began a cycle.
+/// Describes who had the CPU after the wake-up that began a cycle, while the thread waited for the
+/// CPU.
 fn wake_up(cycle: &Cycle) -> Option<String> {
     let stretch = cycle
         .stretches

@@ -1,12 +1,13 @@
 //! The result of `tardy lab hunt`, which searches for a kernel's longest section with IRQs or
-//! preemption off: programs, their sections, and the findings that were reduced to a reproducer.
+//! preemption off: the executed programs, their sections, and those findings that were reduced to a
+//! reproducer.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
 use tardy_outside::kind::Kind;
 use tardy_run::operations::Program;
 
-/// The longest section of one kind while a program ran.
+/// The longest section of one kind that occurred while a program ran.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LongSection {
     pub kind: Kind,
@@ -23,7 +24,7 @@ pub struct LongSection {
 }
 
 /// Functions through which the CPU enters the kernel. A call path ends at such a function. The code
-/// before it varies, because interrupts come at any moment.
+/// before it varies, because an interrupt can come at any moment.
 const ENTRIES: [&str; 4] = [
     "asm_sysvec_",
     "asm_common_interrupt",
@@ -32,15 +33,15 @@ const ENTRIES: [&str; 4] = [
 ];
 
 impl LongSection {
-    /// Returns the functions that identify a section: the function in which it starts, the callers
-    /// up to the entry into the kernel, and the function in which it ends.
+    /// Returns the functions that identify a section: the one in which it starts, its callers up to
+    /// the entry into the kernel, and the one in which it ends.
     #[must_use]
     pub fn call_path(&self) -> String {
         let is_entry = |name: &str| ENTRIES.iter().any(|entry| name.starts_with(entry));
         let mut functions = vec![self.begin.as_str()];
         if !is_entry(&self.begin) {
-            // A function that takes a lock for its caller is left out, because the section begins
-            // in the caller.
+            // A function that only takes a lock for its caller is left out, because the section
+            // really begins in the caller.
             let inside = self.path.iter().position(|name| *name == self.begin);
             for caller in &self.path[inside.map_or(0, |inside| inside + 1)..] {
                 functions.push(caller.as_str());
@@ -57,14 +58,14 @@ impl LongSection {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramResult {
     pub program: Program,
-    /// The largest latency of the probe while the program ran; absent without a sample.
+    /// The largest latency of the probe while the program ran; absent if there is no sample.
     pub largest_latency_ns: Option<Nanos>,
     /// The longest section of each kind.
     pub sections: Vec<LongSection>,
 }
 
 impl ProgramResult {
-    /// Returns the longest section in which no other task could run.
+    /// Returns the longest section during which no other task could run.
     #[must_use]
     pub fn longest(&self) -> Option<&LongSection> {
         let blocked = self.sections.iter();
@@ -81,29 +82,30 @@ impl ProgramResult {
     }
 }
 
-/// The subject and the settings of a hunt.
+/// What a hunt searches for, and its settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HuntQuestion {
     /// Name of the kernel with its preemption model.
     pub kernel: String,
     /// The package from which the kernel comes, if any.
     pub package: Option<String>,
-    /// Digest of everything that determines the guest's behaviour: kernel, command line, binary,
+    /// Digest of everything that determines how the guest behaves: kernel, command line, binary,
     /// QEMU.
     pub guest: String,
     pub seed: u64,
-    /// Number of guests in a round. Each round is a separate search.
+    /// Number of guests in a round. Each round is a separate search, independent of the others.
     pub guests_a_round: u32,
     /// Number of programs that a guest executes, one after the other.
     pub programs_a_guest: u32,
-    /// The meaning of the figures.
+    /// What the figures mean.
     pub meaning: String,
 }
 
 /// The programs of a search.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Search {
-    /// Whether results guided the choice of programs. An unguided, random search serves as control.
+    /// Whether earlier results guided the choice of programs. A search that chooses programs at
+    /// random serves as control.
     pub is_guided: bool,
     /// Number of rounds with at least one guest.
     pub rounds: u32,
@@ -114,12 +116,12 @@ pub struct Search {
     /// Time that all guests together took on the host, in seconds.
     pub wall_s: f64,
     pub programs_a_minute: f64,
-    /// The program with the longest section; absent without a program.
+    /// The program with the longest section; absent if there is no program.
     pub longest: Option<ProgramResult>,
-    /// The largest latency of all programs.
+    /// The largest latency that any program caused.
     pub largest_latency_ns: Option<Nanos>,
-    /// Number of different call paths among the sections that are longer than those of an idle
-    /// guest.
+    /// Number of different call paths, among the sections that are longer than any section of an
+    /// idle guest.
     pub call_paths: u32,
 }
 
@@ -150,11 +152,11 @@ pub struct Finding {
     pub folder: String,
 }
 
-/// The result of a hunt.
+/// What a hunt found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LabHunt {
     pub question: HuntQuestion,
-    /// The longest section while no program ran.
+    /// The longest section that occurred while no program ran.
     pub idle_ns: Nanos,
     /// The longest section in a census (`tardy lab sections`) of the same kernel; absent if no
     /// census was named.

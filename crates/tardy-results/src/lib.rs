@@ -1,7 +1,7 @@
 //! Reads run folders and kernel traces, and derives results from them: numbers, bounds and models
-//! of one run, comparisons of several runs, and explanations of latencies. This crate measures and
-//! draws nothing. The only files that it writes are traces and stacks for other tools, and the list
-//! of accepted builds.
+//! of one run, comparisons of several runs, and explanations of what delayed samples. This crate
+//! neither measures nor draws anything. It writes only traces and stacks for other tools, and the
+//! list of accepted builds.
 //!
 //! - [`summary`]: reads a folder's series (`read`), and turns them into numbers (`summarize`)
 //! - [`statistics`]: a run in three layers: observations, bounds, and a model of the tail behind

@@ -1,5 +1,5 @@
-//! Tests the claims of papers: computes quantities from the runs of the papers' experiments, and
-//! applies the rule of each claim to them.
+//! Tests the claims of papers. The runs of the papers' experiments give the values of quantities,
+//! and the rule of each claim is applied to these values.
 //!
 //! Reports of `reproduce` contain no time and no path, so two invocations in the lab write
 //! identical bytes.
@@ -25,22 +25,23 @@ pub struct Reproduction {
     pub place: Place,
     pub extent: Extent,
     pub papers: Vec<PaperResult>,
-    /// Numbers of claims that hold, that do not hold, and that cannot be tested.
+    /// Three numbers of claims: those that are confirmed, those that are not, and those that cannot
+    /// be tested.
     pub counts: Counts,
     pub cells: CellCounts,
 }
 
-/// Numbers of cells in published tables.
+/// How many cells the published tables have, and for how many we have a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct CellCounts {
     /// Cells in which the paper printed a number.
     pub published: usize,
-    /// Number of these cells for which we have a value to print beside the published one. For every
-    /// other cell, its table gives the reason.
+    /// Number of these cells for which we have a value to print next to the published one. For
+    /// every other cell with a published number, its table states the reason.
     pub with_ours: usize,
 }
 
-/// Numbers of claims by outcome.
+/// The number of claims with each outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Counts {
     pub hold: usize,
@@ -67,7 +68,7 @@ pub struct ExperimentCommand {
     pub words: Vec<String>,
 }
 
-/// An experiment and its results.
+/// An experiment with its results.
 #[derive(Debug, Clone, Serialize)]
 pub struct ExperimentResult {
     pub name: String,
@@ -76,8 +77,8 @@ pub struct ExperimentResult {
     pub command: Option<String>,
     /// The measured kernels, each with its number of replicas.
     pub kernels: Vec<(String, usize)>,
-    /// Deviations from the experiment, such as loads that did not run and folders that cannot be
-    /// read.
+    /// How the runs deviate from the experiment; for example, loads did not run or folders cannot
+    /// be read.
     pub remarks: Vec<String>,
     /// The loads that ran.
     pub loads: Vec<LoadAmount>,
@@ -107,7 +108,7 @@ pub enum Outcome {
     },
 }
 
-/// A claim with its outcome.
+/// A claim, and the outcome of its test.
 #[derive(Debug, Clone, Serialize)]
 pub struct ClaimResult {
     pub id: String,
@@ -117,7 +118,7 @@ pub struct ClaimResult {
     /// The rule, as written in the table of claims.
     pub rule: String,
     pub values: Vec<ValueResult>,
-    /// Whether the paper's own numbers satisfy the rule; absent if the paper did not print them.
+    /// Whether the numbers in the paper satisfy the rule; absent if the paper did not print them.
     pub holds_in_the_paper: Option<bool>,
     /// Number of tests of the rule: one for each replica and each kernel to which the rule applies.
     pub cases: usize,
@@ -126,7 +127,7 @@ pub struct ClaimResult {
     #[serde(flatten)]
     pub outcome: Outcome,
     pub note: Option<String>,
-    /// Why the claim does not hold; absent if it holds or was not tested.
+    /// Why the claim does not hold; absent if it holds or could not be tested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
 }
@@ -137,8 +138,8 @@ pub struct ValueResult {
     pub name: String,
     /// The value as printed in the paper.
     pub published: Option<String>,
-    /// Our values: the median over the tests, the smallest value and the largest value. Times are
-    /// in ns, and shares are between 0 and 1. Absent if there is no value.
+    /// Our values: the median, the smallest and the largest value over all tests. Times are in ns,
+    /// and shares are between 0 and 1. Absent if we have no value.
     pub ours: Option<[f64; 3]>,
     pub unit: Unit,
 }
@@ -150,9 +151,9 @@ pub struct TableResult {
     pub source: &'static str,
     pub columns: Vec<String>,
     pub rows: Vec<TableRow>,
-    /// Explains why our values are missing, or how to read them.
+    /// Explains why our values are missing, or how a reader must interpret them.
     pub note: Option<String>,
-    /// Reasons why some cells lack our value although the experiment was measured.
+    /// Reasons why our value is missing in some cells although the experiment was measured.
     pub missing: Vec<String>,
 }
 
@@ -324,7 +325,7 @@ fn of_claim(claim: &Claim, measured: &PaperRuns, place: Place, folder: &Path) ->
     }
 }
 
-/// One test of a rule, on one replica and, if the rule applies to each kernel separately, on one
+/// One test of a rule: on one replica and, if the rule is applied to each kernel separately, on one
 /// kernel.
 struct Case {
     holds: bool,
@@ -355,8 +356,8 @@ fn test(claim: &Claim, measured: &PaperRuns) -> Result<Vec<Case>, Refusal> {
             .map(|quantity| measured.replicas(quantity, &claim.experiment))
             .min()
             .unwrap_or(0);
-        // Even if there is no replica, the function tries to read the first one, because this gives
-        // the reason why it is missing.
+        // Even if there is no replica, the function tries to read the first one, because the
+        // failure gives the reason.
         for replica in 0..replicas.max(1) {
             let values: Vec<f64> = quantities
                 .iter()
@@ -473,7 +474,7 @@ mod tests {
             let found = reproduce(&papers, nothing.path(), place, Extent::Quick, 1);
             assert_eq!((found.counts.hold, found.counts.do_not_hold), (0, 0));
             assert!(found.counts.not_tested >= 40);
-            // Each cell without our value has a reason.
+            // For each cell without our value, there is a reason.
             assert!(found.cells.published > 300 && found.cells.with_ours == 0);
             for table in found.papers.iter().flat_map(|paper| &paper.tables) {
                 assert!(

@@ -38,11 +38,11 @@ pub struct WhySide {
     pub phase: String,
     pub due_ns: Nanos,
     pub latency_ns: u64,
-    /// Number of samples from which the largest value or the quantile was selected.
+    /// Number of samples among which the largest value, or the quantile, was found.
     pub samples: u64,
 }
 
-/// The difference of two latencies.
+/// The difference between two latencies.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Why {
     pub base: WhySide,
@@ -95,7 +95,7 @@ pub enum WhyError {
 /// Compares the code executed before one sample of each of two folders.
 ///
 /// # Errors
-/// Returns [`WhyError`].
+/// Fails with a [`WhyError`] if the samples cannot be compared.
 pub fn why(base: &Path, new: &Path, question: &WhyQuestion) -> Result<Why, WhyError> {
     let (base, new) = (Chosen::find(base, question)?, Chosen::find(new, question)?);
     if base.instruction_ns != new.instruction_ns {
@@ -194,8 +194,8 @@ impl Chosen {
     }
 }
 
-/// Returns the index of a quantile among sorted values: the smallest value that at least this share
-/// of the values does not exceed. `None` without values.
+/// Returns the index of a quantile in sorted values. It belongs to the smallest value such that at
+/// least this share of the values is less than or equal to it. `None` if there are no values.
 fn rank(values: usize, quantile: Option<f64>) -> Option<usize> {
     let last = values.checked_sub(1)?;
     Some(quantile.map_or(last, |quantile| {

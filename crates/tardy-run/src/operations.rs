@@ -1,8 +1,8 @@
 //! The operations of the load `operations`, and programs made of them.
 //!
-//! [`OPERATIONS`] is the only table. The load executes its rows, and `tardy lab hunt` makes and
-//! changes programs with the same rows. The text of a program is a list such as
-//! `timers=2000,fork=100,kill`.
+//! All operations are listed in one table, [`OPERATIONS`]. The load executes the operations of this
+//! table, and `tardy lab hunt` makes and changes programs from the same operations. The text of a
+//! program is a list such as `timers=2000,fork=100,kill`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,7 +24,7 @@ pub enum Area {
     Time,
 }
 
-/// The work of an operation, for the load that executes it.
+/// What an operation does, for the load that executes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the table describes each action")]
 pub enum Action {
@@ -52,7 +52,7 @@ pub enum Action {
     Align,
 }
 
-/// The maximum of the resources that a program holds at the same time.
+/// Upper limits of the resources that a program holds at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Need {
     /// Bytes of memory, including the kernel's.
@@ -103,7 +103,7 @@ pub struct Operation {
     pub area: Area,
     /// Its work.
     pub action: Action,
-    /// The activity of the operation, in one line.
+    /// What the operation does, in one line.
     pub does: &'static str,
     /// Unit of the amount, and the largest amount; absent if the operation has no amount. The
     /// smallest amount is 1.
@@ -300,7 +300,7 @@ impl FromStr for Step {
 pub struct Program(pub Vec<Step>);
 
 impl Program {
-    /// Returns the resources that the program needs if it releases none before its end.
+    /// Returns the resources that the program would hold at its end if it never released any.
     #[must_use]
     pub fn need(&self) -> Need {
         let each = |step: &Step| step.operation.need.times(step.amount);

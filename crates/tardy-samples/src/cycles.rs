@@ -1,7 +1,7 @@
-//! Cycles of a followed thread. A cycle lasts from a wake-up to the next sleep in the thread's wait
-//! place. Its length is divided into the times in which the thread waited for a CPU, ran, was
-//! preempted, and slept. [`cut`] makes cycles from stints (intervals in which a thread runs, waits
-//! or sleeps). The file `cycles.json` of a run folder stores the cycles.
+//! Cycles of a followed thread. A cycle lasts from a wake-up until the thread next sleeps in its
+//! wait place. Its length is divided into the times during which the thread waited for a CPU, ran,
+//! was preempted, and slept. [`cut`] makes cycles from stints (intervals in which a thread runs,
+//! waits or sleeps). The file `cycles.json` of a run folder stores the cycles.
 
 pub mod chains;
 pub mod cut;
@@ -36,7 +36,7 @@ pub enum StretchKind {
     Blocked,
 }
 
-/// A wait place: where in the kernel a thread slept.
+/// A wait place, which is a place in the kernel where a thread slept.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct WaitPlace {
     /// The system call, or another entry into the kernel, such as a page fault.
@@ -57,8 +57,8 @@ pub struct Stretch {
     /// The system call and the kernel function in which the thread slept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<WaitPlace>,
-    /// For a sleep: the waker that ended it. For a wait: the interrupt or softirq that had the CPU
-    /// for most of the wait, or the first thread that had the CPU.
+    /// For a sleep: what ended it. For a wait: the interrupt or softirq that had the CPU for most
+    /// of the wait, or the first thread that had the CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// The last thread that had the CPU; absent if it is the same as the first.
@@ -70,13 +70,13 @@ pub struct Stretch {
 /// response time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Shares {
-    /// Time in which the thread waited for a CPU after the wake-up that started the cycle.
+    /// Time during which the thread waited for a CPU after the wake-up that started the cycle.
     pub wake_up_ns: Nanos,
-    /// Time in which the thread had a CPU.
+    /// Time during which the thread had a CPU.
     pub running_ns: Nanos,
-    /// Time in which the thread was runnable, but another thread ran on its CPU.
+    /// Time during which the thread was runnable, but another thread ran on its CPU.
     pub preempted_ns: Nanos,
-    /// Time in which the thread slept.
+    /// Time during which the thread slept.
     pub blocked_ns: Nanos,
 }
 
@@ -112,20 +112,21 @@ pub struct Cycle {
     /// Start of the cycle, on the monotonic clock: the due time of the wake-up, or, without a due
     /// time, the time of the wake-up itself.
     pub begin_ns: Nanos,
-    /// Response time: from the start to the sleep that ends the cycle.
+    /// Response time: from the start of the cycle to the sleep that ends it.
     pub response_ns: Nanos,
     /// How the response time is divided.
     #[serde(flatten)]
     pub shares: Shares,
-    /// Parts in which the thread did not run, in order of time; only the longest if there are many.
+    /// Parts in which the thread did not run, in chronological order; if there are many, only the
+    /// longest.
     pub stretches: Vec<Stretch>,
-    /// Number of parts that were omitted because they were short.
+    /// Number of parts that are left out because they were short.
     pub left_out: u64,
-    /// Total duration of the omitted parts.
+    /// Total duration of the parts that are left out.
     pub left_out_ns: Nanos,
 }
 
-/// Time that the cycles of one thread lost at one wait place.
+/// How much time the cycles of one thread lost at one wait place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlaceRow {
     /// The wait place.
@@ -139,7 +140,7 @@ pub struct PlaceRow {
     pub max_ns: Nanos,
 }
 
-/// Time that the cycles of one thread lost at all wait places that have no row.
+/// How much time the cycles of one thread lost at those wait places that have no row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct OtherPlaces {
     /// Number of sleeps.
@@ -177,7 +178,7 @@ pub struct CycleRow {
     pub max_ns: Nanos,
     /// How the time of all cycles together is divided.
     pub sum: Shares,
-    /// Sleeps inside cycles by wait place, the largest sum first.
+    /// Sleeps inside cycles, by wait place; the place with the largest sum comes first.
     pub blocked_in: Vec<PlaceRow>,
     /// Sleeps inside cycles at all wait places that `blocked_in` does not list. Together with
     /// `blocked_in`, they add up to the blocked time in `sum`.
@@ -185,19 +186,19 @@ pub struct CycleRow {
     pub other_places: OtherPlaces,
 }
 
-/// Counts of calls of the two functions between which cycles are measured. Each start has one of
-/// three ends: the thread reached the end of the cycle, the thread reached another start, or a loss
-/// of events cut the cycle off.
+/// Counts of calls of the two functions between which cycles are measured. For each start, there
+/// are three possibilities: the thread reached the end of the cycle, it reached another start, or a
+/// loss of events cut the cycle off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Marks {
-    /// Calls of the first function.
+    /// Number of calls of the first function.
     pub starts: u64,
-    /// Calls of the second function.
+    /// Number of calls of the second function.
     pub ends: u64,
     /// Starts after which the same thread called the first function again, without an end in
     /// between.
     pub restarts: u64,
-    /// Ends for which the thread had no start.
+    /// Number of ends for which the thread had no start.
     pub ends_without_start: u64,
 }
 
@@ -210,22 +211,22 @@ pub struct Cycles {
     pub worst: Vec<Cycle>,
     /// The slowest chains of wake-ups that started a cycle.
     pub chains: Vec<WakeUpChain>,
-    /// Actions of the threads that a real-time loop must avoid.
+    /// What the threads did although a real-time loop must avoid it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<LoopRules>,
-    /// Calls of the functions, if the cycles are the times between two functions.
+    /// How often the functions were called, if the cycles are the times between two functions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marks: Option<Marks>,
-    /// Number of cycles without a measured end, because events were lost or the thread changed its
-    /// wait place.
+    /// Number of cycles whose end was not measured, because events were lost or the thread changed
+    /// its wait place.
     pub cut_off: u64,
-    /// Whether there were more threads than tardy follows.
+    /// Whether there were more threads than tardy can follow.
     pub has_more_threads: bool,
 }
 
 impl Cycles {
-    /// Adds the cycles of an earlier part of the recording. A thread that is in both parts has a
-    /// row for each part, because quantiles cannot be added up.
+    /// Adds the cycles of an earlier part of the same recording. A thread that is in both parts has
+    /// a row for each part, because quantiles cannot be added up.
     #[must_use]
     pub fn after(mut self, earlier: &Self) -> Self {
         self.threads.extend(earlier.threads.iter().cloned());
@@ -260,7 +261,7 @@ impl Cycles {
         self
     }
 
-    /// Converts all times to a clock whose times are larger by `by`.
+    /// Converts all times to another clock, whose times are larger by `by`.
     #[must_use]
     pub fn shifted(mut self, by: Nanos) -> Self {
         let cycles = self.worst.iter_mut().map(|cycle| &mut cycle.begin_ns);
@@ -272,8 +273,8 @@ impl Cycles {
     }
 
     /// Returns the content of the file. If the content is longer than `bytes_max`, the shortest of
-    /// the stored cycles are left out first, then the threads with the shortest maxima, and the
-    /// last entries of `rules`.
+    /// the stored cycles are left out first, then the threads whose longest cycles are shortest,
+    /// and finally the last entries of `rules`.
     #[must_use]
     pub fn encode(mut self, bytes_max: Option<u64>) -> Vec<u8> {
         loop {
@@ -294,7 +295,7 @@ impl Cycles {
     /// Reads the file in a run folder; returns `None` if the folder has no such file.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read or is damaged.
+    /// Fails if the file cannot be read or is damaged.
     pub fn read(folder: &Path) -> io::Result<Option<Self>> {
         match regular_file::read(&folder.join(FILE), FILE_BYTES_MAX) {
             Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),

@@ -16,7 +16,7 @@
 //!           interrupted, the stack that gave up the CPU, the sender's text (each 0 none, else its index + 1)
 //! ```
 //! Fixed-width integers are little-endian. Causes and components are indices in `Cause::ALL` and
-//! `Component::ALL` of tardy-trace. Each chunk can be read alone, so a damaged chunk does not
+//! `Component::ALL` of tardy-trace. Each chunk can be read on its own, so a damaged chunk does not
 //! affect others. The latency of a sample is not stored, because the lengths of its pieces add up
 //! to it.
 //!
@@ -52,12 +52,12 @@ const FRAMES_MAX: usize = 1 << 20;
 /// Maximum number of samples in a chunk.
 const CHUNK_SAMPLES: usize = 4096;
 
-/// The holder of the CPU, described without numbers that only this machine understands.
+/// The holder of the CPU, in a form that is also valid on other machines.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DelayHolder {
-    /// The cause of the wait.
+    /// Why the thread had to wait.
     pub cause: Cause,
-    /// The certainty of the cause.
+    /// How certain the cause is.
     pub known: Certainty,
     /// Name of the interrupt, softirq or thread; empty if there is none.
     pub name: String,
@@ -66,25 +66,25 @@ pub struct DelayHolder {
     /// The function that a kernel worker ran, or that an interrupt from another CPU ran on this
     /// CPU.
     pub work: Option<String>,
-    /// The functions that were interrupted by the interrupt that woke the thread, innermost first;
-    /// empty if no stack was recorded.
+    /// The functions that were executing when the interrupt came that woke the thread, innermost
+    /// first; empty if no stack was recorded.
     pub stack: Vec<Arc<str>>,
-    /// The functions that gave up the CPU at the end.
+    /// The functions in which the holder finally gave up the CPU.
     pub ended: Vec<Arc<str>>,
-    /// The thread that ran on the sending CPU, for an interrupt that one CPU sent to another.
+    /// If the holder is an interrupt that another CPU sent, the thread that ran on the sending CPU.
     pub sender: Option<String>,
 }
 
-/// The context that woke the thread.
+/// What woke the thread.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum DelayWaker {
-    /// There was no waker, because the thread was awake.
+    /// Nothing woke the thread, because it was awake.
     Nobody,
     /// A timer, named by its function.
     Timer(Arc<str>),
-    /// A hard interrupt; its name is not stored.
+    /// A hard interrupt, whose name is not stored.
     Interrupt,
-    /// A softirq; its name is not stored.
+    /// A softirq, whose name is not stored.
     Softirq,
     /// A thread, with its name.
     Thread(Arc<str>),
@@ -103,18 +103,18 @@ pub struct DelayPiece {
     pub length: u64,
 }
 
-/// The delay of a sample, divided without gaps into pieces from the due time to the clock read.
+/// The delay of a sample, from the due time to the clock read, divided into pieces without gaps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SampleDelay {
     /// Due time of the sample, which identifies it.
     pub due: Nanos,
     /// The CPU on which the sample was taken.
     pub cpu: u32,
-    /// The context that woke the thread.
+    /// What woke the thread.
     pub waker: DelayWaker,
     /// Whether the trace contains the switch to the thread.
     pub is_switch_seen: bool,
-    /// The pieces, in order of time.
+    /// The pieces, in chronological order.
     pub pieces: Vec<DelayPiece>,
 }
 
@@ -134,7 +134,7 @@ impl SampleDelay {
 pub struct DelayChunk {
     /// The holders, to which the pieces refer by index.
     pub holders: Vec<DelayHolder>,
-    /// The samples, in order of time.
+    /// The samples, in chronological order.
     pub samples: Vec<SampleDelay>,
 }
 
@@ -155,12 +155,12 @@ struct Shape {
     pieces: Vec<ShapePiece>,
 }
 
-/// Component, index of the holder, and CPU. The CPU is 0 for the sample's CPU; any other CPU is its
-/// number plus 1.
+/// Component, index of the holder, and CPU. The CPU is 0 if it is the sample's CPU; for any other
+/// CPU, it is the CPU's number plus 1.
 type ShapePiece = (Component, usize, u32);
 
-/// A holder in a chunk. Texts are given by their indices; stacks and the sender by their indices
-/// plus 1, or by 0 if there is none.
+/// A holder in a chunk. Texts are stored as their indices; stacks and the sender are stored as
+/// their indices plus 1, or as 0 if there is none.
 type ChunkHolder = (
     Cause,
     Certainty,
@@ -181,7 +181,8 @@ struct Encoder {
     shapes: Table<Shape>,
     /// The shape of the current sample. Its memory is reused, so a sample needs no allocation.
     shape: Shape,
-    /// Index of the previous sample's shape, which most samples repeat.
+    /// Index of the previous sample's shape, because most samples have the same shape as the one
+    /// before.
     last_shape: usize,
     /// Name and index of the previous waker.
     last_name: Option<(Arc<str>, usize)>,
@@ -412,7 +413,7 @@ pub struct DelayWriter {
     encoder: Encoder,
     bytes: u64,
     samples: u64,
-    /// The limits of the files, and the size of the newest file in bytes; absent if the files have
+    /// The limits on the files, and the size of the newest file in bytes; absent if the files have
     /// no limit.
     bound: Option<(Bound, u64)>,
 }
@@ -421,7 +422,7 @@ impl DelayWriter {
     /// Creates the file.
     ///
     /// # Errors
-    /// Returns an error if writing fails, and AlreadyExists if the file exists.
+    /// Fails if writing fails, or with `AlreadyExists` if the file exists.
     pub fn create(path: &Path) -> io::Result<Self> {
         Ok(Self {
             file: new_file(path)?,
@@ -432,11 +433,11 @@ impl DelayWriter {
         })
     }
 
-    /// Creates files that together take at most `bytes`. When they are full, the oldest
+    /// Creates files that together take at most `bytes`. When they reach this size, the oldest
     /// explanations are dropped, except the worst ones.
     ///
     /// # Errors
-    /// Returns the errors of [`Self::create`].
+    /// Fails as [`Self::create`] does.
     pub fn bounded(path: &Path, bytes: u64) -> io::Result<Self> {
         let bound = Some((Bound::new(path, bytes), FILE_MAGIC.len() as u64));
         Ok(Self {
@@ -449,7 +450,7 @@ impl DelayWriter {
     /// index. Between two calls, entries may be appended to this list, but not changed or removed.
     ///
     /// # Errors
-    /// Returns an error if writing fails.
+    /// Fails if writing fails.
     pub fn push(&mut self, sample: &SampleDelay, holders: &[DelayHolder]) -> io::Result<()> {
         self.encoder.push(sample, holders);
         self.samples += 1;
@@ -467,7 +468,7 @@ impl DelayWriter {
     /// Writes the samples that were added but not yet written.
     ///
     /// # Errors
-    /// Returns an error if writing fails.
+    /// Fails if writing fails.
     pub fn flush(&mut self) -> io::Result<()> {
         if self.encoder.samples > 0 {
             let chunk = self.encoder.finish();
@@ -526,9 +527,9 @@ pub struct DelayReader {
     file: io::BufReader<File>,
     /// The files that are not yet read, in reverse order.
     later: Vec<PathBuf>,
-    /// The due time of the latest sample read so far. Samples of later files up to this time are
-    /// skipped. If the tool was killed, a sample may be in two files: in the file of the worst
-    /// samples, and in the older file.
+    /// The due time of the latest sample read so far. Samples of later files that are due at or
+    /// before this time are skipped. This is necessary because after the tool was killed, a sample
+    /// may be in two files: in the file of the worst samples, and in the older file.
     last: Nanos,
     floor: Nanos,
     damaged: u64,
@@ -538,7 +539,7 @@ impl DelayReader {
     /// Opens the file at `path`, and the additional files of a bounded series.
     ///
     /// # Errors
-    /// Returns an error if reading fails, and `InvalidData` for a file of another kind.
+    /// Fails if the files cannot be read, or with `InvalidData` if a file is of another kind.
     pub fn open(path: &Path) -> io::Result<Self> {
         let mut files: Vec<PathBuf> = bounded::files(path).into();
         files.reverse();
@@ -546,7 +547,7 @@ impl DelayReader {
         Self::of(files)
     }
 
-    /// Opens the files in `later`. The last one is read first.
+    /// Opens the files in `later`. The last file in the list is read first.
     fn of(mut later: Vec<PathBuf>) -> io::Result<Self> {
         let first = later.pop().ok_or(io::ErrorKind::NotFound)?;
         Ok(Self {
@@ -558,11 +559,11 @@ impl DelayReader {
         })
     }
 
-    /// Returns the next chunk, or `None` at the end. A truncated end, as after a killed run, is not
-    /// an error, because the counts in run.json show how much is missing.
+    /// Returns the next chunk, or `None` at the end. A truncated end, such as that of a killed run,
+    /// is not an error, because the counts in run.json show how much is missing.
     ///
     /// # Errors
-    /// Returns an error if reading fails.
+    /// Fails if the file cannot be read.
     pub fn next_chunk(&mut self) -> io::Result<Option<DelayChunk>> {
         loop {
             if let Some(mut chunk) = self.chunk_of_file()? {
@@ -591,7 +592,7 @@ impl DelayReader {
             };
             let length = word(4) as usize;
             if head[..4] != CHUNK_MAGIC || length > BODY_BYTES_MAX {
-                // The start of the next chunk is unknown, so the rest of the file counts as
+                // It is unknown where the next chunk starts, so the rest of the file counts as
                 // damaged.
                 let rest = io::copy(&mut self.file, &mut io::sink())?;
                 self.damaged += head.len() as u64 + rest;
@@ -617,15 +618,15 @@ impl DelayReader {
         }
     }
 
-    /// Returns the number of damaged bytes so far.
+    /// Returns the number of damaged bytes that have been read so far.
     #[must_use]
     pub fn damaged_bytes(&self) -> u64 {
         self.damaged
     }
 }
 
-/// Decodes the body of a chunk; `None` if it is damaged. Every count is limited by the length of
-/// the body, because each counted item takes at least one byte.
+/// Decodes the body of a chunk; `None` if it is damaged. Every count in it is limited by the length
+/// of the body, because each counted item takes at least one byte.
 #[must_use]
 pub fn decode(body: &[u8]) -> Option<DelayChunk> {
     let mut reader = Reader::new(body);
@@ -735,8 +736,8 @@ pub fn decode(body: &[u8]) -> Option<DelayChunk> {
                 .collect::<Option<_>>()?,
         );
     }
-    // Without this limit, a large stack that many holders share could take memory quadratic in the
-    // body's length.
+    // Without this limit, a large stack that many holders share could need memory that is quadratic
+    // in the body's length.
     let mut frames_left = FRAMES_MAX;
     for holder in &mut holders {
         for frames in [&mut holder.stack, &mut holder.ended] {

@@ -1,14 +1,14 @@
-//! Rejects impossible times in files from unknown sources, before anything is computed with these
+//! Rejects impossible times in files of unknown origin, before anything is computed with these
 //! times.
 
 use serde_json::Value;
 
-/// Upper bound of every time of a run, in ns: the year 2116 on the wall clock, 146 years on other
-/// clocks. Differences of smaller times fit into 64 bits.
+/// Upper bound of every time of a run, in ns: the year 2116 on the wall clock, and 146 years on
+/// other clocks. Differences of smaller times fit into 64 bits.
 pub const FAR_NS: i64 = 1 << 62;
 
-/// Returns the key of the first time beyond [`FAR_NS`], if any. Times are the values whose keys end
-/// in `_ns`.
+/// Returns the key of the first time beyond [`FAR_NS`]; `None` if there is none. Times are the
+/// values whose keys end in `_ns`.
 #[must_use]
 pub fn far_time(value: &Value) -> Option<&str> {
     match value {
@@ -24,7 +24,7 @@ pub fn far_time(value: &Value) -> Option<&str> {
     }
 }
 
-/// Returns whether the value is or contains a time beyond [`FAR_NS`].
+/// Returns whether the value is a time beyond [`FAR_NS`], or contains one.
 fn is_far(value: &Value) -> bool {
     match value {
         // The maximum of i64 means that there is no end.

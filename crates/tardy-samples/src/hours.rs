@@ -1,5 +1,5 @@
-//! The samples of old segments, folded into hourly histograms. In a run with `--disk`, they are in
-//! the file `PROBE.cpuN.hours` next to the series file.
+//! Hourly histograms, into which the samples of old segments are folded. In a run with `--disk`,
+//! they are in the file `PROBE.cpuN.hours` next to the series file.
 //!
 //! ```text
 //! "TARDYHR1"  body  u32 CRC-32 of the body, little-endian
@@ -14,17 +14,18 @@
 //!          then three histograms (latencies; latencies of skipped due times; upper bounds of other skipped due times):
 //!          entries, then for each in ascending order: difference to the value before (folded), count
 //! ```
-//! An interval contains the samples that were due within one full hour of the clock. When the file
-//! reaches its size limit, pairs of intervals are merged into intervals of twice the length,
-//! repeatedly. If a single interval is still too large, its values lose precision: they are then
-//! known only to 1/64. Its counts, its sum and its worst sample stay exact.
+//! An interval contains the samples that were due within one hour of the clock. When the file
+//! reaches its size limit, pairs of neighbouring intervals are merged, so that intervals become
+//! twice as long. This is repeated as often as necessary. If a single interval is still too large,
+//! the precision of its values is reduced to 1/64. The counts, the sum and the worst sample of the
+//! interval stay exact.
 //!
-//! The file states the number of the last segment that it includes. It is replaced as a whole
-//! before this segment is removed. If the segment still exists after a crash, readers do not count
-//! it again.
+//! The file contains the number of the last segment that was folded into it. The file is replaced
+//! as a whole before this segment is removed. If the segment still exists after a crash, readers do
+//! not count it again.
 //!
 //! Version 1 dates from 2026-11. The CRC-32 of the file's name was added later in 2026-11. A reader
-//! compares it to refuse the file of another series.
+//! compares it, so that it can refuse the file of another series.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -49,27 +50,28 @@ const MAGIC: &[u8; 8] = b"TARDYHR1";
 const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Maximum number of samples of a series: a million per second for a century.
 const SAMPLES_MAX: u64 = 1 << 52;
-/// Maximum number of times that the interval is doubled; the longest interval exceeds a lifetime.
-/// If the file is still too large after that, all parts of the run are merged into one interval.
+/// Maximum number of times that the length of intervals is doubled; the longest interval exceeds a
+/// lifetime. If the file is still too large after this, all parts of the run are merged into one
+/// interval.
 const DOUBLINGS_MAX: usize = 20;
-/// Initial number of exact values in a single interval that exceeds the limit. The number is halved
-/// until the interval fits.
+/// If a single interval exceeds the size limit, at most this many of its values stay exact at
+/// first. The number is halved until the interval fits.
 const EXACT_VALUES_FIRST: usize = 1 << 16;
 
-/// Number of histograms of an interval.
+/// How many histograms each interval has.
 const HISTOGRAMS: usize = 3;
-/// Number of samples that are counted in memory before they are added to the interval's encoded
-/// histograms. So the memory for folding a segment is bounded, regardless of the interval's
-/// content.
+/// Number of samples that are counted in memory before they are added to the encoded histograms of
+/// their interval. This limits the memory that is needed to fold a segment, regardless of the
+/// interval's content.
 const SAMPLES_AT_ONCE: usize = 8192;
 
 /// Initial length of an interval: one hour.
 pub const HOUR: Nanos = Nanos::from_secs(3600);
 
-/// The rule by which samples are counted when their segment is folded into histograms.
+/// The rule by which samples are counted when their segment is folded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CountingRule {
-    /// The window by which misses are counted.
+    /// The window that defines which samples are misses.
     pub window: Option<Window>,
     /// Whether the samples time work: see [`tardy_core::series::Descriptor::is_work`].
     pub is_work: bool,
@@ -88,7 +90,7 @@ pub struct Hours {
     pub samples: u64,
     /// Cumulative counts of the series at the end of the last folded segment.
     pub counts: Counts,
-    /// The window by which misses were counted.
+    /// The window that defined which samples are misses.
     pub window: Option<Window>,
     /// Length of an interval.
     pub length: Nanos,
@@ -96,8 +98,8 @@ pub struct Hours {
     mark: Option<u64>,
 }
 
-/// An interval in encoded form. A series may have a thousand intervals, of which only few are ever
-/// decoded.
+/// An interval of time, in encoded form. A series may have a thousand intervals, of which only few
+/// are ever decoded.
 #[derive(Debug, Clone)]
 struct PackedStretch {
     part: u64,
@@ -105,7 +107,7 @@ struct PackedStretch {
     bytes: Vec<u8>,
 }
 
-/// The counts of one interval.
+/// The counts of the samples in one interval.
 #[derive(Debug, Clone)]
 pub struct Stretch {
     /// Due time of the interval's first sample.
@@ -131,7 +133,7 @@ pub fn path(series: &Path) -> PathBuf {
 }
 
 impl Hours {
-    /// Creates histograms without samples.
+    /// Creates hourly histograms without samples.
     #[must_use]
     pub fn new(rule: &CountingRule) -> Self {
         Self {
@@ -154,10 +156,10 @@ impl Hours {
         }
     }
 
-    /// Reads the file; `None` if there is none.
+    /// Reads the file; `None` if it does not exist.
     ///
     /// # Errors
-    /// Returns an error if reading fails, and InvalidData if the file is damaged or belongs to
+    /// Fails if the file cannot be read, or with `InvalidData` if it is damaged or belongs to
     /// another series.
     pub fn read(path: &Path) -> io::Result<Option<Self>> {
         let is_own = |hours: &Self| hours.mark.is_none_or(|mark_there| mark_there == mark(path));
@@ -188,7 +190,7 @@ impl Hours {
     }
 
     /// Starts to add the samples of a segment. Segments must be added in their order.
-    /// [`Counting::end_segment`] completes the segment.
+    /// [`Counting::end_segment`] must be called when all samples of the segment were added.
     #[must_use]
     pub fn begin_segment(self, rule: &CountingRule, schedule: Schedule) -> Counting<'_> {
         Counting {
@@ -199,21 +201,21 @@ impl Hours {
         }
     }
 
-    /// Returns the intervals in order of time.
+    /// Returns the intervals in chronological order.
     pub fn stretches(&self) -> impl Iterator<Item = Stretch> + '_ {
         self.stretches
             .iter()
             .filter_map(|packed| Stretch::decode(&packed.bytes))
     }
 
-    /// Returns the time of the last wake-up in the folded samples.
+    /// Returns the time of the last wake-up among the folded samples.
     #[must_use]
     pub fn last_wake(&self) -> Option<Nanos> {
         self.stretches().map(|stretch| stretch.last_wake).max()
     }
 
-    /// Converts all times to a clock that is ahead by `by`. The intervals of the result start at
-    /// the hours of this clock.
+    /// Converts all times to a clock that is ahead by `by`. In the result, intervals start at the
+    /// full hours of this clock.
     #[must_use]
     pub fn shifted(mut self, by: Nanos) -> Self {
         for packed in std::mem::take(&mut self.stretches) {
@@ -256,7 +258,7 @@ impl Hours {
         all
     }
 
-    /// Encodes the file, in at most `bytes_max` bytes if the counts fit into them.
+    /// Encodes the file; it has at most `bytes_max` bytes if the counts fit into them.
     #[must_use]
     pub fn encode(&mut self, bytes_max: u64) -> Vec<u8> {
         let too_large = |bytes: &Vec<u8>| bytes.len() as u64 > bytes_max;
@@ -393,13 +395,13 @@ pub struct Counting<'a> {
     open: Option<Open>,
 }
 
-/// The latest samples, which are not yet part of the encoded histograms.
+/// The most recently added samples, which are not yet in the encoded histograms.
 #[derive(Debug)]
 struct Open {
     part: u64,
     number: i64,
     stretch: Stretch,
-    /// Number of skipped due times in the encoded histograms of the interval.
+    /// Number of skipped due times in the encoded histograms of this interval.
     skipped_before: u64,
 }
 
@@ -455,8 +457,8 @@ impl Counting<'_> {
 }
 
 impl Hours {
-    /// Returns the position of an interval; if it does not exist, the position at which it must be
-    /// inserted.
+    /// Returns the position of an interval or, if it does not exist, the position at which it must
+    /// be inserted.
     fn find(&self, part: u64, number: i64) -> Result<usize, usize> {
         self.stretches
             .binary_search_by_key(&(part, number), |packed| (packed.part, packed.number))
@@ -704,7 +706,7 @@ impl Iterator for EncodedCounts<'_> {
     }
 }
 
-/// Takes an encoded histogram from the reader; `None` if the histogram is truncated.
+/// Reads an encoded histogram; `None` if the histogram is truncated.
 fn take_counts<'a>(reader: &mut Reader<'a>) -> Option<EncodedCounts<'a>> {
     let entries = reader.take()?;
     let counts = EncodedCounts {
@@ -732,7 +734,7 @@ fn put_counts(out: &mut Vec<u8>, counts: impl Iterator<Item = (i64, u64)> + Clon
 fn histogram_of(counts: EncodedCounts<'_>) -> Option<Histogram> {
     let mut histogram = Histogram::new(Budget::ANALYSIS);
     for (value, count) in counts {
-        // The limits keep sums of these counts from overflowing.
+        // These limits ensure that sums of the counts cannot overflow.
         (count <= SAMPLES_MAX && histogram.count() <= SAMPLES_MAX).then_some(())?;
         histogram.record_many(value, count);
     }

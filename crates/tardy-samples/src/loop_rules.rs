@@ -1,11 +1,12 @@
-//! Counts of actions that a real-time loop must avoid, in the form in which run folders store them.
+//! Counts how often a loop did what a real-time loop must avoid, in the form in which run folders
+//! store the counts.
 
 use serde::{Deserialize, Serialize};
 use tardy_trace::event::Thread;
 use tardy_trace::explain::Rules;
 use tardy_trace::text::Text;
 
-/// Counts of actions that a real-time loop must avoid.
+/// How often a loop did what a real-time loop must avoid.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LoopRules {
     /// Name of the loop's thread.
@@ -16,18 +17,18 @@ pub struct LoopRules {
     /// The thread's priority in the kernel: -1 for a deadline task, 0 to 98 for a real-time task
     /// (99 minus its priority), 100 to 139 for any other task.
     pub priority: i32,
-    /// The kinds of events in the trace. If the trace lacks the events for a count, the count is 0
-    /// and has no meaning.
+    /// The kinds of events in the trace. If the trace lacks the events for a count, the count is 0,
+    /// which then means "unknown".
     pub recorded: RecordedKinds,
     /// Number of page faults in the program, when it accessed pages that were not mapped.
     pub page_faults_user: u64,
     /// Number of page faults in the kernel while it worked for the program.
     pub page_faults_kernel: u64,
-    /// Number of page faults before the first wake-up by a timer. No other count includes them.
+    /// Number of page faults before the first wake-up by a timer. No other count includes these.
     pub page_faults_at_start: u64,
-    /// Number of sleeps with a relative time, instead of until an absolute time.
+    /// Number of sleeps for a relative time, instead of until an absolute time.
     pub sleeps_relative: u64,
-    /// Number of sleeps on a clock that can be set.
+    /// Number of sleeps on a clock whose time can be set.
     pub sleeps_on_wall_clock: u64,
     /// Number of waits at a futex without priority inheritance.
     pub futex_waits_plain: u64,
@@ -37,7 +38,7 @@ pub struct LoopRules {
     pub woken_from_softirq: u64,
     /// Number of waits for locks of the kernel.
     pub lock_waits: u64,
-    /// Total time of the waits for locks of the kernel.
+    /// Total time of these waits.
     pub lock_waits_sum_ns: u64,
     /// Time of the longest of these waits.
     pub lock_waits_max_ns: u64,
@@ -54,17 +55,17 @@ pub struct LoopRules {
 /// contains events of this kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RecordedKinds {
-    /// Whether the trace has page faults.
+    /// Whether the trace contains page faults.
     pub page_faults: bool,
-    /// Whether the trace has the events that show when timers are set.
+    /// Whether the trace contains the events that show when timers are set.
     pub timers: bool,
-    /// Whether the trace has wake-ups.
+    /// Whether the trace contains wake-ups.
     pub wakings: bool,
-    /// Whether the trace has waits for locks of the kernel.
+    /// Whether the trace contains waits for kernel locks.
     pub contention: bool,
-    /// Whether the trace has calls of futex(2).
+    /// Whether the trace contains calls of futex(2).
     pub futex: bool,
-    /// Whether the trace has starts of threads and processes.
+    /// Whether the trace contains starts of threads and processes.
     #[serde(default)]
     pub task_starts: bool,
 }
@@ -96,7 +97,7 @@ pub struct LowerWaker {
     pub count: u64,
 }
 
-/// The violations of a loop that a monitor of the kernel's runtime verification reported.
+/// Violations that one monitor of the kernel's runtime verification reported for a loop.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MonitorReports {
     /// Name of the monitor, such as `sleep`.
@@ -137,8 +138,8 @@ impl LoopRules {
         }
     }
 
-    /// Adds the reports of the kernel's runtime-verification monitors. `monitors` names the
-    /// monitors that were enabled.
+    /// Adds what the kernel's runtime-verification monitors reported. `monitors` contains the names
+    /// of the enabled monitors.
     #[must_use]
     pub fn with_monitors<'a>(
         mut self,

@@ -1,8 +1,8 @@
 //! Reads a series file, whole or in parts, in constant memory.
 //!
-//! After a damaged range, reading resumes at the next chunk with a valid checksum. Damaged bytes
+//! After damaged bytes, reading resumes at the next chunk with a valid checksum. The damaged bytes
 //! are counted. The cumulative counts in each chunk show how many samples are missing. A truncated
-//! end is not damage.
+//! end does not count as damage.
 //!
 //! A series of a run with `--disk` has several files ([`crate::rotation`]). These files are read as
 //! one series, and [`SeriesFile::hours`] returns the folded samples.
@@ -25,12 +25,12 @@ use crate::harmless::harmless;
 use crate::hours::{self, Hours};
 use crate::segments::{segment_path, segments_behind};
 
-/// Bytes per read.
+/// Number of bytes that are read at a time.
 const BUFFER_BYTES: usize = 1 << 20;
-/// A file needs at least this size, in bytes, for each reading thread beyond the first.
+/// Minimum size in bytes that a file must have for each reading thread beyond the first.
 const PART_BYTES: u64 = 1 << 20;
 
-/// The reason why a series cannot be read at all.
+/// Why a series cannot be read at all.
 #[derive(Debug, thiserror::Error)]
 pub enum SeriesError {
     /// The file cannot be opened or read.
@@ -49,7 +49,7 @@ pub enum SeriesError {
         /// The format error.
         error: FormatError,
     },
-    /// The file has the name of another series.
+    /// The file has the name of one series and the descriptor of another.
     #[error(
         "{path} holds another series, {name}: copy the folder again from its original location"
     )]
@@ -84,25 +84,25 @@ struct SeriesSegments {
 #[derive(Debug)]
 struct Piece {
     file: Arc<File>,
-    /// Offset of the segment among the bytes of all files.
+    /// Position of the segment's first byte among the bytes of all files.
     begin: u64,
     chunks_begin: u64,
     length: u64,
-    /// Whether the segment belongs to another series; all its bytes then count as damaged.
+    /// Whether the segment belongs to another series, so that all its bytes count as damaged.
     is_foreign: bool,
 }
 
 /// Maximum number of attempts to open all segments, because segments may be deleted at the same
 /// time.
 const LOOKS_MAX: usize = 100;
-/// A position contains the offset in the segment in this number of low bits, and the segment's
-/// number in the high bits.
+/// Number of low bits of a position, which contain the offset in the segment; the high bits contain
+/// the segment's number.
 const PLACE_BITS: u32 = 40;
 
-/// The result of reading a part, besides its chunks.
+/// The result of reading a part, apart from its chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PartEnd {
-    /// Number of bytes that lie between chunks and belong to no chunk.
+    /// Number of bytes that belong to no chunk.
     pub damaged_bytes: u64,
     /// Number of bytes of a truncated chunk at the end of the file.
     pub torn_bytes: u64,
@@ -110,11 +110,11 @@ pub struct PartEnd {
     pub is_closed: bool,
 }
 
-/// Returns whether the file's head is missing or incomplete, because it is not yet completely
-/// written.
+/// Returns whether the file's head is missing or incomplete, because the writer has not finished
+/// it.
 ///
 /// # Errors
-/// Returns an error if the file cannot be opened or read.
+/// Fails if the file cannot be opened or read.
 pub fn is_without_head(path: &Path) -> io::Result<bool> {
     let file = regular_file::open(path)?;
     let length = file.metadata()?.len();
@@ -127,10 +127,10 @@ impl SeriesFile {
     /// Opens the file and reads its head.
     ///
     /// # Errors
-    /// Returns [`SeriesError`].
+    /// Fails with a [`SeriesError`] if the file cannot be read, or is not a file of the series.
     pub fn open(path: &Path) -> Result<Self, SeriesError> {
         let mut series = Self::open_alone(path, path)?;
-        // Segments may exist even if the hourly histograms are missing.
+        // Even if the hourly histograms are missing, segments may exist.
         let is_head_alone = series.length <= series.chunks_begin;
         let has_segments = || segments_behind(path, 0).is_ok_and(|segments| !segments.is_empty());
         if hours::path(path).exists() || (is_head_alone && has_segments()) {
@@ -173,7 +173,7 @@ impl SeriesFile {
         let cleaned = harmless(&mut value).then(|| value.to_string());
         let descriptor: Descriptor =
             serde_json::from_slice(cleaned.as_ref().map_or(json, String::as_bytes)).map_err(bad)?;
-        // An imported event series has an interval of 0 if the other tool did not state it.
+        // In an imported series of events, the interval is 0 if the other tool did not state it.
         let least = i64::from(descriptor.schedule.is_grid());
         if descriptor.schedule.period().get() < least {
             return Err(format(FormatError::BadDescriptor));
@@ -193,8 +193,8 @@ impl SeriesFile {
         })
     }
 
-    /// Opens a segment of the series in `series`. If the segment's head is damaged, the series'
-    /// head replaces it, and the reader searches for the first chunk.
+    /// Opens a segment of the series in `series`. If the head of the segment is damaged, the head
+    /// of the series is used instead, and the reader searches for the first chunk.
     pub(crate) fn open_segment(path: &Path, series: &Path) -> Result<Self, SeriesError> {
         match Self::open_alone(path, series) {
             Err(SeriesError::Format { .. }) => {}
@@ -216,7 +216,7 @@ impl SeriesFile {
         })
     }
 
-    /// Returns the folded samples, in a run with `--disk`.
+    /// Returns the folded samples; only a run with `--disk` has any.
     #[must_use]
     pub fn hours(&self) -> Option<&Hours> {
         self.segments.as_ref().map(|segments| &segments.hours)
@@ -234,7 +234,7 @@ impl SeriesFile {
         self.length
     }
 
-    /// Divides the file into ranges of bytes that can be read independently. Each range yields the
+    /// Divides the file into ranges of bytes that can be read independently. Each range gives the
     /// chunks that start in it.
     #[must_use]
     pub fn parts(&self, count: u64) -> Vec<Range<u64>> {
@@ -251,8 +251,8 @@ impl SeriesFile {
     /// Calls `visit` with each chunk that starts in `part`, in order.
     ///
     /// # Errors
-    /// Returns [`SeriesError::Unreadable`] for errors of the disk; damage is not an error, and is
-    /// reported in [`PartEnd`].
+    /// Fails with [`SeriesError::Unreadable`] if the disk fails. Damage to the file is not an
+    /// error; [`PartEnd`] reports it.
     pub fn read_part(
         &self,
         part: Range<u64>,
@@ -278,12 +278,12 @@ impl SeriesFile {
         Ok(walk.end)
     }
 
-    /// Calls `visit` with each complete chunk from position `place` on. Includes chunks that were
-    /// appended after the file was opened. Returns the position at which to resume; the first call
-    /// uses 0.
+    /// Calls `visit` with each complete chunk from position `place` on. These include chunks that
+    /// were appended after the file was opened. Returns the position at which to resume; the first
+    /// call uses 0.
     ///
     /// # Errors
-    /// Returns the errors of [`Self::read_part`].
+    /// Fails as [`Self::read_part`] does.
     pub fn read_on(&self, place: u64, visit: &mut dyn FnMut(&Chunk)) -> Result<u64, SeriesError> {
         let unreadable = |error| SeriesError::Unreadable {
             path: self.path.clone(),
@@ -304,7 +304,7 @@ impl SeriesFile {
             end: PartEnd::default(),
         };
         walk.run(u64::MAX, visit).map_err(unreadable)?;
-        // An incomplete chunk, which is still being written, is read in a later call.
+        // If the next chunk is incomplete because it is still being written, a later call reads it.
         Ok(walk.place - walk.end.torn_bytes)
     }
 
@@ -312,7 +312,7 @@ impl SeriesFile {
     /// reads one part of the file, and `merge` joins the accumulators in file order.
     ///
     /// # Errors
-    /// Returns the errors of [`Self::read_part`].
+    /// Fails as [`Self::read_part`] does.
     pub fn fold<T: Send>(
         &self,
         threads_max: u64,
@@ -325,7 +325,7 @@ impl SeriesFile {
             let end = self.read_part(part, &mut |chunk| add(&mut read, chunk))?;
             Ok((read, end))
         };
-        // One thread reads a small file.
+        // A small file is read by one thread.
         let parts = self.parts(threads_max.min(self.bytes() / PART_BYTES + 1));
         let count = parts.len();
         let (mut whole, mut end) = (new(), PartEnd::default());
@@ -339,7 +339,7 @@ impl SeriesFile {
         Ok((whole, end))
     }
 
-    /// Returns the number of threads that read: one per CPU.
+    /// Returns the number of reading threads, which is the number of CPUs.
     #[must_use]
     pub fn threads() -> u64 {
         std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64
@@ -348,7 +348,7 @@ impl SeriesFile {
     /// Calls `visit` with each chunk of the file.
     ///
     /// # Errors
-    /// Returns the errors of [`Self::read_part`].
+    /// Fails as [`Self::read_part`] does.
     pub fn read(&self, visit: &mut dyn FnMut(&Chunk)) -> Result<PartEnd, SeriesError> {
         self.read_part(self.chunks_begin..self.length, visit)
     }
@@ -369,7 +369,7 @@ impl SeriesSegments {
         for _ in 0..LOOKS_MAX {
             let (hours, damaged_bytes) = match Hours::read(&path) {
                 Ok(Some(hours)) => (hours, 0),
-                // If the histograms are damaged, the individually stored samples can still be read.
+                // Even if the histograms are damaged, the individually stored samples can be read.
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                     (Hours::unknown(), std::fs::metadata(&path)?.len().max(1))
                 }
@@ -477,8 +477,8 @@ impl Piece {
         })
     }
 
-    /// Visits the chunks that start in the bytes `from..to`. Also returns the position at which
-    /// reading stopped.
+    /// Calls the visitor with the chunks that start in the bytes `from..to`. Also returns the
+    /// position at which the reading stopped.
     fn read(
         &self,
         from: u64,
@@ -558,7 +558,8 @@ impl<R: Read> Window<R> {
 struct Walk<R> {
     window: Window<R>,
     place: u64,
-    /// Whether `place` is the start of a chunk. If not, the reader searches for the next start.
+    /// Whether a chunk is known to start at `place`. If not, the reader searches for the next
+    /// start.
     is_synchronised: bool,
     end: PartEnd,
 }

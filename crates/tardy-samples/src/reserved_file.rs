@@ -1,8 +1,8 @@
 //! A file whose space is reserved in advance, so that it can be written even if the disk is full.
 //!
 //! Space for the last `run.json` and the last histograms is reserved at the start, so a run on a
-//! full disk can still report that the disk was full. The file with this space has no name
-//! (O_TMPFILE) until its content is written, so a killed tool leaves no file behind.
+//! full disk can still report that the disk was full. The file has no name (O_TMPFILE) until its
+//! content is written, so a killed tool leaves no file behind.
 
 use std::fs::{self, File};
 use std::io::{self, Seek, Write};
@@ -24,7 +24,7 @@ impl ReservedFile {
     /// Reserves `bytes` in the folder of `place`.
     ///
     /// # Errors
-    /// Returns an error if a file cannot be created or written.
+    /// Fails if a file cannot be created or written.
     pub fn new(place: &Path, bytes: usize) -> io::Result<Self> {
         let folder = place
             .parent()
@@ -54,8 +54,8 @@ impl ReservedFile {
     /// Writes `content` into the reserved space and moves the file to its final path.
     ///
     /// # Errors
-    /// Returns an error if writing fails because `content` exceeds the space, and the errors of
-    /// fsync(2) and rename(2).
+    /// Fails if `content` exceeds the reserved space, and with the errors of fsync(2) and
+    /// rename(2).
     pub fn commit(mut self, content: &[u8]) -> io::Result<()> {
         self.file.rewind()?;
         self.file.write_all(content)?;
@@ -69,7 +69,7 @@ impl ReservedFile {
                 // `rename`.
                 let _ = fs::remove_file(&name);
                 if let Err(error) = unnamed_file::give_name(&self.file, &name) {
-                    // The disk may have no space for another file name. In this case, overwrites
+                    // The disk may have no space for one more file name. In this case, overwrites
                     // the existing file; dropping the reserved file frees the space.
                     let place = std::mem::take(&mut self.place);
                     drop(self);
@@ -98,18 +98,19 @@ impl Drop for ReservedFile {
 /// content.
 ///
 /// # Errors
-/// Returns an error if writing, fsync(2) or rename(2) fails; the old file then stays.
+/// If writing, fsync(2) or rename(2) fails, returns the error, and the old file stays.
 pub fn replace(place: &Path, content: &[u8]) -> io::Result<()> {
     replace_with(place, content, File::sync_all)?;
     sync_name(place);
     Ok(())
 }
 
-/// Works like [`replace`], but calls `behind` when the new content is synced to disk, before it
-/// replaces the old content. If `behind` fails, the new content stays in the temporary file.
+/// Works like [`replace`], but also calls `behind` when the new content has been synced to disk and
+/// has not yet replaced the old content. If `behind` fails, the new content stays in the temporary
+/// file.
 ///
 /// # Errors
-/// Returns the errors of [`replace`] and `behind`.
+/// Fails as [`replace`] or `behind` does.
 pub(crate) fn replace_watched(
     place: &Path,
     content: &[u8],
@@ -145,7 +146,7 @@ pub fn sync_name(file: &Path) {
 /// Works like [`replace`], but does not wait for the disk.
 ///
 /// # Errors
-/// Returns an error if writing or rename(2) fails; the old file then stays.
+/// If writing or rename(2) fails, returns the error, and the old file stays.
 pub fn replace_in_memory(place: &Path, content: &[u8]) -> io::Result<()> {
     replace_with(place, content, |_| Ok(()))
 }

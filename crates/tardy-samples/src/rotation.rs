@@ -2,14 +2,14 @@
 //! are folded into hourly histograms ([`crate::hours`]).
 //!
 //! `PROBE.cpuN.series` contains only the head. `PROBE.cpuN.series.1` and so on are segments, each
-//! with a head and chunks. When a segment is full, the recorder starts a new one, and never waits.
+//! with a head and chunks. When a segment is full, the recorder starts a new one without waiting.
 //! Another thread frees space: it folds the oldest segment into the histograms, syncs the
 //! histograms to disk, and removes the segment.
 //!
-//! Samples are folded by whole segments, because the start of a file cannot be removed. The
-//! histograms state the number of the last segment that they include, and reach the disk before
-//! this segment is removed. Therefore no sample is lost or counted twice after a crash between any
-//! two steps (a property test stops at each step).
+//! Samples are folded one whole segment at a time, because the start of a file cannot be removed.
+//! The histograms contain the number of the last segment that was folded into them, and they are on
+//! the disk before this segment is removed. Therefore a crash between any two steps neither loses a
+//! sample nor counts one twice (a property test stops at each step).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -26,9 +26,9 @@ use crate::read_series::{SeriesError, SeriesFile};
 use crate::reserved_file;
 use crate::segments::{new_head_path, segment_path, segments_behind};
 
-/// Minimum disk usage of a file, in bytes, because file systems allocate whole blocks.
+/// Minimum disk usage of a file, in bytes, because file systems allocate space in whole blocks.
 const BLOCK_BYTES: u64 = 4096;
-/// Number of segments that fill a series' share of the disk budget.
+/// Number of segments into which a series' share of the disk budget is divided.
 const SEGMENTS: u64 = 8;
 /// Minimum share of the disk budget that one series needs, in bytes.
 const SHARE_LEAST: u64 = 256 << 10;
@@ -40,12 +40,12 @@ const RECORD_BYTES: u64 = (1 << 20) + (512 << 10);
 /// Minimum disk usage of `state.jsonl`, in bytes.
 const STATE_BYTES_LEAST: u64 = 128 << 10;
 
-/// Space reserved for the histogram of a series, in bytes. The histogram is also written if the
-/// disk is full.
+/// Space that is reserved for the histogram of a series, in bytes. The space is reserved so that
+/// the histogram can be written even if the disk is full.
 pub const HISTOGRAM_BYTES: u64 = 128 << 10;
 
-/// The first and the longest pause after a failure to free space. There is a pause because each
-/// attempt may read a whole segment.
+/// The first and the longest pause after a failure to free space. The pause is necessary because
+/// each attempt may read a whole segment.
 const REST_FIRST: Duration = Duration::from_secs(2);
 const REST_MAX: Duration = Duration::from_secs(60);
 
@@ -61,14 +61,14 @@ pub struct DiskDivision {
 }
 
 impl DiskDivision {
-    /// Divides `bytes` for a run with `series` series.
+    /// Divides `bytes` among the files of a run with `series` series.
     ///
     /// # Errors
-    /// Returns the minimum number of bytes if `bytes` is below it.
+    /// If `bytes` is too small, returns the minimum number of bytes.
     pub fn of(bytes: u64, series: usize) -> Result<Self, u64> {
         let series = series.max(1) as u64;
-        // Up to three copies of a histogram take space: the old file, the new file that is about to
-        // replace it, and the space that is reserved for the last replacement.
+        // Up to three copies of a histogram take space: the old file, the new file that will
+        // replace it, and the space that is reserved for the last replacement of the run.
         let fixed = RECORD_BYTES + series * 3 * HISTOGRAM_BYTES;
         let least = fixed + 2 * STATE_BYTES_LEAST + series * SHARE_LEAST;
         if bytes < least {
@@ -76,8 +76,8 @@ impl DiskDivision {
         }
         let state_bytes =
             ((bytes - fixed - series * SHARE_LEAST) / 32).clamp(STATE_BYTES_LEAST, 64 << 20);
-        // The log and the histograms are replaced as a whole, so for a moment the old and the new
-        // file exist at the same time.
+        // The log and the histograms are replaced as a whole, so the old and the new file exist
+        // together for a moment.
         let share = ((bytes - fixed).saturating_sub(2 * state_bytes) / series).max(SHARE_LEAST);
         let hours_bytes = (share / 8).min(HOURS_BYTES_MAX);
         Ok(Self {
@@ -88,14 +88,14 @@ impl DiskDivision {
     }
 }
 
-/// The limits of the files of one series.
+/// The limits on the files of one series.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RotationRule {
     /// Size limit of the segments, in bytes.
     pub kept_bytes: u64,
     /// Size limit of the hourly histograms, in bytes.
     pub hours_bytes: u64,
-    /// The window by which misses are counted.
+    /// The window that defines which samples are misses.
     pub window: Option<Window>,
     /// Times, relative to the start of the series, at which an hour is divided: the starts and ends
     /// of phases.
@@ -135,17 +135,17 @@ pub struct Rotation {
 
 #[derive(Debug, Default)]
 struct KeptSegments {
-    /// Number and size in bytes of each segment, in order of time.
+    /// Number and size in bytes of each segment, in chronological order.
     segments: Vec<(u64, u64)>,
     /// Number of the last folded segment, which precedes the first segment in `segments`.
     through: u64,
     /// Number of folded samples.
     given_way: u64,
     is_asked: bool,
-    /// The pause before the next request to free space, and the start of this pause; absent unless
-    /// the last request failed.
+    /// How long to wait before space may be requested again, and since when; absent unless the last
+    /// request failed.
     rest: Option<(Duration, Instant)>,
-    /// Whether there is a new segment that [`Rotation::settle`] has not processed.
+    /// Whether a new segment exists that [`Rotation::settle`] has not processed yet.
     has_new: bool,
 }
 
@@ -158,8 +158,8 @@ impl KeptSegments {
     }
 }
 
-/// The changes on disk while a segment is folded, in this order. The tool may crash after any of
-/// them.
+/// The steps in which the files on disk change while a segment is folded, in this order. The tool
+/// may crash after any of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// The samples were counted.
@@ -213,7 +213,7 @@ impl Rotation {
     /// Writes empty hourly histograms. This file shows readers that there are segments.
     ///
     /// # Errors
-    /// Returns an error if writing fails.
+    /// Fails if the file cannot be written.
     pub(crate) fn begin(&self) -> io::Result<()> {
         if self.through() > 0 {
             return Ok(());
@@ -240,7 +240,7 @@ impl Rotation {
         Ok(file)
     }
 
-    /// Returns whether a segment of `length` bytes has no space for `more` bytes.
+    /// Returns whether a segment of `length` bytes is too full for `more` bytes.
     pub(crate) fn is_full(&self, length: u64, more: u64) -> bool {
         length + more > self.rule.segment_bytes()
     }
@@ -248,8 +248,8 @@ impl Rotation {
     /// Checks that there is space for `bytes` more, in the newest segment or in a new one.
     ///
     /// # Errors
-    /// Returns an error if there is no space, because the thread that frees space was delayed. The
-    /// caller then counts the samples, but does not store them.
+    /// Fails if there is no space. This happens if the thread that frees space was delayed. In this
+    /// case, the caller counts the samples but does not store them.
     pub(crate) fn take_room(&self, bytes: u64) -> io::Result<()> {
         if self.kept().bytes() + in_blocks(bytes) + BLOCK_BYTES > self.rule.kept_bytes {
             return Err(io::Error::other(
@@ -273,7 +273,7 @@ impl Rotation {
         }
     }
 
-    /// Returns whether space must be freed and no other thread was asked to do this yet. The caller
+    /// Returns whether space must be freed and no thread has been asked yet to free it. The caller
     /// then runs [`Self::make_room`] on another thread.
     #[must_use]
     pub fn wants_room(&self) -> bool {
@@ -294,7 +294,7 @@ impl Rotation {
     /// Folds the oldest segments until there is enough space for a new one.
     ///
     /// # Errors
-    /// Returns an error if the disk fails; samples that were not folded stay in their segments.
+    /// Fails if the disk reports an error; samples that were not folded stay in their segments.
     pub fn make_room(&self) -> io::Result<()> {
         let made = self.make_room_watched(|_| Ok(()));
         let mut kept = self.kept();
@@ -318,7 +318,7 @@ impl Rotation {
     }
 
     /// Adds the samples of a segment to the histograms, then removes the segment. Calls `behind`
-    /// after each step.
+    /// after each of these steps.
     fn give_way(
         &self,
         number: u64,
@@ -350,7 +350,7 @@ impl Rotation {
     fn hours(&self) -> io::Result<Hours> {
         match Hours::read(&hours::path(&self.series)) {
             // This happens if the power failed before the empty histograms reached the disk.
-            // Segment 1 still exists, so all samples are still in segments.
+            // Segment 1 still exists in this case, so all samples are still in segments.
             Err(error)
                 if error.kind() == io::ErrorKind::InvalidData
                     && segment_path(&self.series, 1).try_exists()? =>
@@ -391,7 +391,7 @@ impl Rotation {
     /// Returns whether hourly histograms with folded samples are missing or damaged.
     ///
     /// # Errors
-    /// Returns an error if the search for the first segment fails.
+    /// Fails if the search for the first segment fails.
     pub fn has_lost_hours(&self) -> io::Result<bool> {
         let has_hours = Hours::read(&hours::path(&self.series)).is_ok_and(|hours| hours.is_some());
         Ok(!has_hours && !segment_path(&self.series, 1).try_exists()?)
@@ -400,7 +400,7 @@ impl Rotation {
     /// Returns the histograms with the samples of all existing segments added. Writes nothing.
     ///
     /// # Errors
-    /// Returns an error if reading fails.
+    /// Fails if a segment cannot be read.
     pub fn with_all_segments(&self) -> io::Result<Hours> {
         let hours = match self.hours() {
             Err(error)
@@ -423,7 +423,7 @@ impl Rotation {
         self.kept().given_way
     }
 
-    /// Returns whether a segment was started since the last call; the caller then runs
+    /// Returns whether a segment was started since the last call; if so, the caller runs
     /// [`Self::settle`] on another thread.
     #[must_use]
     pub fn has_new_segment(&self) -> bool {
@@ -434,7 +434,7 @@ impl Rotation {
     /// these files, so that readers find the segments after a power failure.
     ///
     /// # Errors
-    /// Returns an error if a sync fails.
+    /// Fails if a file cannot be synced.
     pub fn settle(&self) -> io::Result<()> {
         self.place_head()?;
         for file in self
@@ -448,8 +448,8 @@ impl Rotation {
         Ok(())
     }
 
-    /// Records that a file with the new head of a resumed series exists, which will replace the old
-    /// head.
+    /// Records that there is a file with the new head of a resumed series, which will replace the
+    /// old head.
     pub(crate) fn note_new_head(&self) {
         *self
             .has_new_head

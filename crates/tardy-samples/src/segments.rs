@@ -18,11 +18,11 @@ pub(crate) fn new_head_path(series: &Path) -> PathBuf {
     series.with_extension("series.new")
 }
 
-/// Returns the numbers of the segments after number `through`, in order of time. The segments
-/// belong to the series in `series`.
+/// Returns, in ascending order, the numbers of the segments that come after number `through`. These
+/// are the segments of the series in `series`.
 ///
 /// # Errors
-/// Returns an error if the folder cannot be read.
+/// Fails if the folder cannot be read.
 pub fn segments_behind(series: &Path, through: u64) -> io::Result<Vec<u64>> {
     let folder = series
         .parent()

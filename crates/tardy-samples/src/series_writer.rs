@@ -1,7 +1,7 @@
 //! Appends chunks to a series file, which stays readable even if the disk becomes full.
 //!
-//! If a chunk cannot be written completely, its written part is removed. The writer still tries to
-//! write the next chunk, because space may have been freed.
+//! If a chunk cannot be written completely, the part that was written is removed. The writer tries
+//! to write the next chunk nevertheless, because space may have been freed.
 //!
 //! In a run with `--disk`, the chunks go to segments: see [`crate::rotation`].
 
@@ -17,9 +17,9 @@ use tardy_core::units::Nanos;
 use crate::rotation::Rotation;
 use crate::segments::new_head_path;
 
-/// Interval at which the recorder empties the rings and writes chunks. If the run is killed, at
-/// most the samples of one interval are lost. If the recorder also stalls, the samples of less than
-/// 250 ms are lost.
+/// Interval at which the recorder empties the rings and writes chunks. If the run is killed, it
+/// loses at most the samples of one interval. If the recorder also stalls, the run loses the
+/// samples of less than 250 ms in total.
 pub const FLUSH_INTERVAL: Nanos = Nanos::from_millis(125);
 
 /// An open series file.
@@ -42,7 +42,7 @@ impl SeriesWriter {
     /// Creates the file and writes its head.
     ///
     /// # Errors
-    /// Returns an error if writing fails, and AlreadyExists if the file exists.
+    /// Fails if writing fails, or with `AlreadyExists` if the file exists.
     pub fn create(path: &Path, descriptor: &Descriptor) -> io::Result<Self> {
         let mut writer = Self::without_head(path)?;
         writer.write_head(descriptor)?;
@@ -52,7 +52,7 @@ impl SeriesWriter {
     /// Creates the file without its head, which is written later.
     ///
     /// # Errors
-    /// Returns AlreadyExists if the file exists.
+    /// Fails with `AlreadyExists` if the file exists.
     pub fn without_head(path: &Path) -> io::Result<Self> {
         Ok(Self {
             file: OpenOptions::new().write(true).create_new(true).open(path)?,
@@ -64,7 +64,7 @@ impl SeriesWriter {
     /// Opens a file that has a head, to append chunks.
     ///
     /// # Errors
-    /// Returns NotFound if there is no file.
+    /// Fails with `NotFound` if there is no file.
     pub fn reopen(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().append(true).open(path)?;
         let length = file.metadata()?.len();
@@ -78,10 +78,10 @@ impl SeriesWriter {
     /// Works like [`SeriesWriter::without_head`], for a series whose chunks go to segments.
     ///
     /// # Errors
-    /// Returns AlreadyExists if the file exists.
+    /// Fails with `AlreadyExists` if the file exists.
     pub fn without_head_in(rotation: Arc<Rotation>) -> io::Result<Self> {
         let number = rotation.through();
-        // The head of a resumed series is replaced only when the new head is synced.
+        // The head of a resumed series is replaced only after the new head was synced.
         let writer = if number == 0 {
             Self::without_head(rotation.series())?
         } else {
@@ -97,10 +97,10 @@ impl SeriesWriter {
         })
     }
 
-    /// Writes the head; must be called before anything else is written.
+    /// Writes the head; this must be done before anything else is written.
     ///
     /// # Errors
-    /// Returns an error if writing fails.
+    /// Fails if writing fails.
     pub fn write_head(&mut self, descriptor: &Descriptor) -> io::Result<()> {
         let head = chunk::encode_head(&serde_json::to_vec(descriptor)?);
         // The hourly histograms are written before the head. Therefore, if a series has a head but
@@ -133,7 +133,7 @@ impl SeriesWriter {
     /// Appends a whole chunk. If this fails, appends nothing.
     ///
     /// # Errors
-    /// Returns an error such as ENOSPC if writing fails; the file then ends as before.
+    /// Fails if writing fails, for example with ENOSPC; the file is then as long as before.
     pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let Some(segments) = &self.segments else {
             return self.write_whole(bytes);
@@ -168,10 +168,10 @@ impl SeriesWriter {
         }
     }
 
-    /// Syncs the file to disk; called before the file is closed.
+    /// Syncs the file to disk; the caller does this before it closes the file.
     ///
     /// # Errors
-    /// Returns the errors of fsync(2).
+    /// Returns the error if fsync(2) fails.
     pub fn sync(&self) -> io::Result<()> {
         if let Some(segments) = &self.segments {
             segments.rotation.place_head()?;
@@ -179,7 +179,7 @@ impl SeriesWriter {
         self.file.sync_all()
     }
 
-    /// Returns the bytes written to the file, or to the current segment.
+    /// Returns the number of bytes that were written to the file, or to the current segment.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.length

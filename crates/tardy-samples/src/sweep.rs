@@ -1,9 +1,10 @@
-//! Makes one pass over the samples in order of time. Collects the extremes of intervals of equal
-//! length, counts by time and latency, and each sample that is larger than all samples before it.
+//! Makes one pass over the samples in chronological order. In this pass, it collects the extremes
+//! of intervals of equal length, counts by time and latency, and each sample that is larger than
+//! all earlier samples.
 //!
 //! For a chart over time, the samples are sorted into a fixed number of intervals: 64 Ki for all
 //! CPUs of a report together. Memory and file size therefore do not grow with the run's length.
-//! Heat map and scatter plot use one grid of 480 intervals and 16 rows per octave.
+//! Heat map and scatter plot use the same grid of 480 intervals and 16 rows per octave.
 
 use std::path::Path;
 
@@ -17,14 +18,14 @@ use crate::tail::TailReader;
 
 /// Number of intervals in a grid of counts.
 pub const GRID_COLUMNS: usize = 480;
-/// Number of bits, below the highest set bit of a latency, that select its row. The relative width
+/// Number of bits of a latency, below its highest set bit, that select its row. The relative width
 /// of a row is 1/32 to 1/16.
 const ROW_BITS: u32 = 4;
 /// Number of rows for negative latencies, which come first. There are as many rows for all other
 /// latencies.
 const ROWS_A_SIDE: usize = (64 << ROW_BITS) as usize;
 
-/// Start and resolution of a sweep.
+/// Start, length and resolution of a sweep.
 #[derive(Debug, Clone, Copy)]
 pub struct Division {
     /// Start of the first interval, on the series' clock.
@@ -46,7 +47,7 @@ pub struct Columns {
     pub begin: f64,
     /// Length of each interval, in s.
     pub step: f64,
-    /// Smallest and largest value of each interval.
+    /// Smallest and largest value in each interval.
     pub extremes: Vec<Option<(i64, i64)>>,
 }
 
@@ -55,12 +56,12 @@ pub struct Columns {
 pub struct SeriesExtract {
     /// Extremes over time, in s since the start.
     pub columns: Columns,
-    /// Counts by interval and by row. There are [`GRID_COLUMNS`] intervals.
+    /// Counts of samples, by interval and by row. There are [`GRID_COLUMNS`] intervals.
     pub grid: Vec<Vec<u32>>,
-    /// Each sample that is larger than all samples before it: its number in the series, counted
-    /// from 1, its due time in s since the start, and its latency in ns.
+    /// Each sample that is larger than all earlier samples: its number in the series, counted from
+    /// 1, its due time in s since the start, and its latency in ns.
     pub records: Vec<(u64, f64, i64)>,
-    /// Number of samples.
+    /// Number of samples that were counted.
     pub samples: u64,
     /// Due time in s and latency in ns of every sample, if there are only a few samples.
     pub points: Option<Vec<(f64, i64)>>,
@@ -109,7 +110,7 @@ pub fn row_edges(row: usize) -> (i64, i64) {
 /// Sweeps the series in `path`, on as many threads as there are CPUs.
 ///
 /// # Errors
-/// Returns [`SeriesError`] if the series cannot be read.
+/// Fails with a [`SeriesError`] if the series cannot be read.
 pub fn sweep(path: &Path, division: Division) -> Result<SeriesExtract, SeriesError> {
     let file = SeriesFile::open(path)?;
     let new = || Sweeper::new(file.descriptor().schedule, division);
@@ -117,10 +118,11 @@ pub fn sweep(path: &Path, division: Division) -> Result<SeriesExtract, SeriesErr
     Ok(behind_hours(&file, division, whole))
 }
 
-/// Sweeps the series on the calling thread, in order of time, and adds all chunks to `tail`.
+/// Sweeps the series on the calling thread in chronological order, and adds all chunks to `tail` as
+/// well.
 ///
 /// # Errors
-/// Returns the errors of [`sweep`].
+/// Fails as [`sweep`] does.
 pub fn sweep_with(
     path: &Path,
     division: Division,
@@ -137,8 +139,9 @@ pub fn sweep_with(
     Ok(behind_hours(&file, division, sweeper))
 }
 
-/// Adds the samples that were folded into hourly histograms. The samples of each histogram are
-/// distributed evenly from its first due time to its last wake-up.
+/// Adds the samples that were folded into hourly histograms. The exact times of these samples are
+/// unknown, so the samples of each histogram are distributed evenly from its first due time to its
+/// last wake-up.
 fn behind_hours(file: &SeriesFile, division: Division, swept: Sweeper) -> SeriesExtract {
     let Some(hours) = file.hours().filter(|hours| hours.samples > 0) else {
         return swept.swept;
@@ -151,8 +154,8 @@ fn behind_hours(file: &SeriesFile, division: Division, swept: Sweeper) -> Series
 }
 
 impl SeriesExtract {
-    /// Adds a concurrent series, for a chart of both series. Clears the list of new largest
-    /// latencies.
+    /// Adds another series of the same time, for a chart of both series together. Clears the list
+    /// of new largest latencies.
     pub fn add_beside(&mut self, other: &Self) {
         for (own, other) in self
             .columns

@@ -1,5 +1,5 @@
-//! The kind of a wake-up: the call in which the thread waited, and the kind of waker. Latencies of
-//! different kinds have different distributions.
+//! The kind of a wake-up: the call in which the thread waited, and the kind of its waker. Latencies
+//! of different kinds have different distributions.
 
 use std::sync::Arc;
 
@@ -19,7 +19,8 @@ pub enum WokenBy {
     Softirq,
     /// Another thread.
     Thread,
-    /// No waker, because the sample is the time between two functions of the program.
+    /// Nothing woke the thread, because the sample is the time between two functions of the
+    /// program.
     Functions,
 }
 
@@ -54,8 +55,8 @@ impl WakeUpKind {
         Self::Other { by, call }
     }
 
-    /// Returns the kind without the call, for wake-ups of threads that share a series. There are
-    /// only eight kinds without a call, but the kernel has many calls.
+    /// Returns the kind without the call, for wake-ups of threads that share a series. Only eight
+    /// kinds remain without the call, while the kernel has many calls.
     #[must_use]
     pub fn of_others(&self) -> Self {
         match self {
@@ -107,7 +108,7 @@ impl WakeUpKind {
         format!("{thread}.{}", self.name())
     }
 
-    /// Returns the kind of waker.
+    /// Returns what kind of waker ended the sleep.
     #[must_use]
     pub fn woken_by(&self) -> WokenBy {
         match self {
@@ -128,8 +129,8 @@ impl WakeUpKind {
 }
 
 /// Returns the call of a [`WaitPlace`](crate::cycles::WaitPlace) in the form that the names of
-/// kinds use. For a page fault, the result omits the call in which it happened; for a relative
-/// sleep, it omits the note that the sleep was relative.
+/// kinds use. For a page fault, the result does not contain the call in which it happened; for a
+/// relative sleep, it does not state that the sleep was relative.
 #[must_use]
 pub fn call(of_place: &str) -> Arc<str> {
     let first = of_place.split(" in ").next().unwrap_or(of_place);

@@ -1,5 +1,5 @@
-//! Prints the percentage points of the Anderson-Darling statistic of fitted excesses, which
-//! `goodness::tail_fit` contains.
+//! Prints the percentage points of the Anderson-Darling statistic of fitted excesses. They are
+//! stored in `goodness::tail_fit`.
 //!
 //! `cargo run --release -p tardy-statistics --example anderson_darling_table` takes a few minutes.
 

@@ -1,7 +1,7 @@
-//! Finds the changes in a series of one number per run (over commits, kernels or days). The method
-//! is E-divisive with Student's t test.
+//! Finds the changes in a series that has one number per run (over commits, kernels or days). The
+//! method is E-divisive with Student's t test.
 //!
-//! The test assumes approximately normal numbers. The series should therefore be the logarithm of a
+//! The test assumes approximately normal numbers. Callers should therefore pass the logarithm of a
 //! high quantile of each run, never the raw maximum. Sources: Matteson and James, Journal of the
 //! American Statistical Association 109, 2014 (the divergence); Fleming et al., "Hunter: Using
 //! Change Point Detection to Hunt for Performance Regressions", ICPE 2023 (windows, weak points,
@@ -42,8 +42,8 @@ impl Default for Search {
 pub struct ChangePoint {
     /// Index of the first value after the change.
     pub index: usize,
-    /// Divergence between the values before and after the change. Its unit is the unit of the
-    /// series, multiplied by a count.
+    /// Divergence between the values before and after the change. Its unit is that of the series,
+    /// multiplied by a count.
     pub divergence: f64,
     /// Mean of the segment before the change.
     pub mean_before: f64,
@@ -53,10 +53,10 @@ pub struct ChangePoint {
     pub probability: f64,
 }
 
-/// Returns the changes in `series`, in order. The search is not random, so the same series gives
-/// the same changes.
+/// Returns the changes in `series`, in their order in the series. The search uses no random
+/// numbers, so the same series always gives the same changes.
 ///
-/// The search takes `window^2` steps per half window.
+/// The search needs `window^2` steps per half window.
 #[must_use]
 pub fn change_points(series: &[f64], search: Search) -> Vec<ChangePoint> {
     let mut changes = weak_changes(series, search);
@@ -76,9 +76,9 @@ pub fn change_points(series: &[f64], search: Search) -> Vec<ChangePoint> {
     changes
 }
 
-/// Returns the index of the change to drop next. This is the change that is most probably due to
-/// chance, if the probability is too high. If not, it is the smallest change, if that is too small.
-/// Returns `None` if no change must be dropped.
+/// Returns the index of the change to drop next. If the probability of some change is too high,
+/// this is the change that is most probably due to chance. If no probability is too high but the
+/// smallest change is too small, it is this change. Returns `None` if no change must be dropped.
 fn weakest(changes: &[ChangePoint], search: Search) -> Option<usize> {
     let (index, worst) = changes.iter().enumerate().reduce(|a, b| {
         if b.1.probability > a.1.probability {
@@ -87,7 +87,7 @@ fn weakest(changes: &[ChangePoint], search: Search) -> Option<usize> {
             a
         }
     })?;
-    // A change with an undefined probability is dropped.
+    // A change whose probability is undefined is dropped.
     if worst.probability.is_nan() || worst.probability >= search.probability_max {
         return Some(index);
     }
@@ -99,9 +99,9 @@ fn weakest(changes: &[ChangePoint], search: Search) -> Option<usize> {
     (size(smallest) <= search.difference_min).then_some(index)
 }
 
-/// Returns candidates for changes from each window. The test allows probabilities up to ten times
-/// higher than the final test. A strict test would miss a pair of opposite changes, because the
-/// first split of such a pair is not significant on its own.
+/// Returns, for each window, the candidates for changes. At this stage, probabilities up to ten
+/// times higher than in the final test are accepted. A stricter test would miss a pair of opposite
+/// changes, because the first split of such a pair is not significant on its own.
 fn weak_changes(series: &[f64], search: Search) -> Vec<ChangePoint> {
     let lenient = match search.probability_max {
         strict if strict < 0.05 => strict * 10.0,
@@ -130,7 +130,7 @@ fn weak_changes(series: &[f64], search: Search) -> Vec<ChangePoint> {
         .collect()
 }
 
-/// Repeatedly splits the segments at the index with the largest divergence, as long as the two
+/// Splits the segments repeatedly, at the index with the largest divergence, as long as the two
 /// sides of a split differ significantly.
 fn changes_within(values: &[f64], probability_max: f64) -> Vec<(usize, f64)> {
     let mut found: Vec<(usize, f64)> = Vec::new();
@@ -177,8 +177,8 @@ fn judged(series: &[f64], indexes: &[usize], index: usize, divergence: f64) -> C
 
 /// Returns both means, and the probability from Student's test with a common variance.
 ///
-/// The variance of each side is the sum of squares divided by the number of values, not by this
-/// number minus one. The thresholds published for Hunter were tuned in this way, and its maintained
+/// For each side, the sum of squares is divided by the number of values, not by this number minus
+/// one. The thresholds published for Hunter were tuned in this way, and its maintained
 /// implementation does the same.
 fn compared(before: &[f64], after: &[f64]) -> (f64, f64, f64) {
     let moments = |values: &[f64]| {
@@ -251,7 +251,8 @@ mod tests {
     }
 
     /// Returns four segments of normal numbers: 10 +- 1, 11.5 +- 1, 11.5 +- 3 and 8 +- 1, with 40,
-    /// 35, 30 and 50 values. The expected changes are those that Otava 0.8.0 finds.
+    /// 35, 30 and 50 values. The expected changes are those that Otava 0.8.0 finds in these
+    /// numbers.
     fn noisy() -> Vec<f64> {
         let text = include_str!("../tests/data/changes.csv");
         text.lines()

@@ -1,4 +1,4 @@
-//! A confidence level, and the interval that belongs to it.
+//! A confidence level, and the interval to which it applies.
 
 use std::fmt;
 use std::str::FromStr;
@@ -28,7 +28,7 @@ impl Confidence {
     /// Creates a confidence level from a share.
     ///
     /// # Errors
-    /// Returns an error if `level` is not strictly between 0 and 1.
+    /// Fails if `level` is not strictly between 0 and 1.
     pub fn new(level: f64) -> Result<Self, ConfidenceError> {
         if level > 0.0 && level < 1.0 {
             Ok(Self(level))
@@ -56,7 +56,7 @@ impl Confidence {
         Self(self.0.midpoint(1.0).min(1.0 - f64::EPSILON / 2.0))
     }
 
-    /// Returns the level that each of `statements` statements needs if all of them together should
+    /// Returns the level that each of `statements` statements needs so that all of them together
     /// hold with this level (Bonferroni).
     #[must_use]
     pub fn shared_by(self, statements: u32) -> Self {
@@ -100,7 +100,7 @@ impl TryFrom<f64> for Confidence {
 }
 
 /// Both ends of an interval, in the unit of the estimate. An infinite end means that the data give
-/// no limit on that side. An end is never NaN.
+/// no limit on that side. No end is ever NaN.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// The lower end.

@@ -8,7 +8,7 @@ use super::confidence::Interval;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     pub value: f64,
-    /// The interval; `None` for numbers that were published or stated without an interval.
+    /// The interval; `None` if the number was published or stated without one.
     pub interval: Option<Interval>,
 }
 
@@ -22,7 +22,8 @@ impl Estimate {
         }
     }
 
-    /// Returns the interval. If there is no interval, both ends are the number itself.
+    /// Returns the interval. The interval, if there is one; otherwise both ends are the number
+    /// itself.
     #[must_use]
     pub fn ends(self) -> Interval {
         self.interval.unwrap_or(Interval {

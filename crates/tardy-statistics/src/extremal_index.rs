@@ -8,14 +8,14 @@
 /// exceedances in strictly ascending order. Returns `None` for fewer than two exceedances.
 ///
 /// The reciprocal of the extremal index is the mean number of exceedances in a cluster. The index
-/// is an estimate without a bound, and is unreliable if there are few exceedances.
+/// is an estimate that has no confidence bound, and it is unreliable if there are few exceedances.
 #[must_use]
 pub fn extremal_index(positions: &[u64]) -> Option<f64> {
     if positions.len() < 2 {
         return None;
     }
     let count = (positions.len() - 1) as f64;
-    // Distances within clusters are short. The paper uses `gap - 1` and `gap - 2`, so that short
+    // Within a cluster, distances are short. The paper uses `gap - 1` and `gap - 2`, so that short
     // distances do not bias the limit distribution of the long ones.
     let (sum, weight) = gaps(positions)
         .map(|gap| gap as f64)
@@ -23,8 +23,8 @@ pub fn extremal_index(positions: &[u64]) -> Option<f64> {
             (sum + gap - 1.0, weight + (gap - 1.0) * (gap - 2.0))
         });
     if weight == 0.0 {
-        // All distances are at most 2. For this case, the paper's estimator 2 (sum T)^2 / (count
-        // sum T^2) is at least 16/9, so the result is cut off at 1.
+        // All distances are at most 2. In this case, the paper's estimator 2 (sum T)^2 / (count sum
+        // T^2) is at least 16/9, so the result is limited to 1.
         return Some(1.0);
     }
     Some((2.0 * sum * sum / (count * weight)).min(1.0))

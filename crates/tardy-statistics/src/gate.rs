@@ -1,12 +1,12 @@
-//! The gate that a model must pass before any extrapolation: a list of checks, each with its
-//! numbers. A return level is shown only if all checks pass.
+//! The gate that a model must pass before any extrapolation: a list of checks, each with the
+//! numbers that decide it. A return level is shown only if all checks pass.
 //!
 //! If a model passes, the data gave no reason to refuse it. This does not prove that the model is
 //! true. The result applies only to the measured conditions, not to the machine in general.
 //!
 //! A tail model covers one series under one load, because pooled CPUs or loads are mixtures. If the
-//! order of the samples in time is unknown, no model can pass. A refused model is printed only on
-//! request, marked as refused, and is never drawn.
+//! chronological order of the samples is unknown, no model can pass. A refused model is printed
+//! only on request, marked as refused, and is never drawn.
 
 mod check;
 mod hold_out;
@@ -32,17 +32,17 @@ const LAGS: usize = 10;
 /// Minimum number of block maxima for a check over time.
 const BLOCKS_MIN: usize = 20;
 
-/// The data about the tail of a series.
+/// What is known about the tail of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Evidence<'a> {
     pub samples: u64,
     /// The threshold in the unit of the data; if the data are rounded, the edge of a bucket.
     pub threshold: f64,
-    /// Sample number and value of each exceedance, in order of time. Exceedances are values above
-    /// the threshold; if the data are rounded, values at the threshold also count.
+    /// Sample number and value of each exceedance, in chronological order. Exceedances are values
+    /// above the threshold; if the data are rounded, values at the threshold also count.
     pub exceedances: &'a [(u64, f64)],
-    /// The largest values of blocks of equal length, in order of time. Checks over time need at
-    /// least 20.
+    /// The largest value of each block, for blocks of equal length in chronological order. Checks
+    /// over time need at least 20 blocks.
     pub block_maxima: &'a [f64],
     /// The resolution of the values, in their unit.
     pub width: f64,
@@ -55,8 +55,8 @@ pub struct Evidence<'a> {
 pub struct Gate {
     /// All checks, in the order in which reports explain them.
     pub checks: Vec<Check>,
-    /// The fit of the cluster maxima; `None` if there is no fit. The rate of this tail counts
-    /// clusters, so its extremal index is 1.
+    /// The fit of the cluster maxima; `None` if nothing could be fitted. The rate of this tail
+    /// counts clusters, so its extremal index is 1.
     pub tail: Option<Tail>,
 }
 
@@ -181,7 +181,7 @@ fn checks_of_fit(tail: &Tail) -> Vec<Check> {
         fit,
     ];
     // If the excesses are known only as counts in buckets, they cannot be tested one by one for
-    // another cause. For such excesses, only the goodness of fit can show another cause.
+    // another cause. For such excesses, only a bad fit can show another cause.
     if tail.excesses.values().is_some() {
         checks.push(mixture(&tail.excesses).map_or_else(|| unmeasured("mixture"), Check::Mixture));
     }
@@ -197,8 +197,8 @@ mod tests {
     const SAMPLES: usize = 200_000;
     const BLOCK: usize = 1000;
 
-    /// Runs the checks on exponential samples that `change` modified. The threshold is the value
-    /// that 0.5 % of the samples exceed.
+    /// Runs the checks on exponential samples that were modified by `change`. The threshold is the
+    /// value that 0.5 % of the samples exceed.
     fn judge(seed: u64, change: impl Fn(usize, f64) -> f64) -> Gate {
         judge_to(seed, 10.0, change)
     }

@@ -76,7 +76,7 @@ impl Gev {
         self.location + self.scale * box_cox(1.0 / reduced_period(blocks), self.shape)
     }
 
-    /// Returns the largest possible value; `None` if there is no limit.
+    /// Returns the largest value that is possible under the model; `None` if there is no limit.
     #[must_use]
     pub fn endpoint(&self) -> Option<f64> {
         (self.shape < 0.0).then(|| self.location - self.scale / self.shape)

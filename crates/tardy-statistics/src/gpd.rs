@@ -1,10 +1,10 @@
 //! The generalised Pareto distribution, the limit distribution of excesses over a high threshold
 //! (Coles 2001, chapter 4).
 //!
-//! Return levels have profile-likelihood intervals; symmetric intervals exist for comparison with
-//! textbooks. Rounded data, such as a histogram in microseconds, have ties, which invalidate the
-//! methods for exact values. Such data are fitted by the likelihood of their buckets, and tested by
-//! chi-square.
+//! Return levels have profile-likelihood intervals; symmetric intervals exist only for comparison
+//! with textbooks. Rounded data, such as a histogram in microseconds, contain many equal values,
+//! which make the methods for exact values invalid. Such data are fitted by the likelihood of their
+//! buckets, and tested by chi-square.
 
 pub mod excesses;
 pub mod fit;

@@ -8,7 +8,7 @@ use super::incomplete_beta::incomplete_beta;
 use super::tally::Tally;
 
 /// Returns the quantile `probability`, which must be strictly between 0 and 1. Returns `None` for
-/// other probabilities, and without samples.
+/// other probabilities, or if there are no samples.
 #[must_use]
 pub fn harrell_davis(tally: &Tally, probability: f64) -> Option<f64> {
     let total = tally.total();

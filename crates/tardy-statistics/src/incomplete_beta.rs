@@ -3,9 +3,9 @@
 //!
 //! The library statrs 0.19 ends its continued fraction after 140 terms. The number of necessary
 //! terms is about the square root of the larger argument, for example 3000 for the median of ten
-//! million samples. If 140 terms are too few, the library's result is wrong without an error: for
-//! the median of two million samples, it is wrong by 0.009. This implementation uses as many terms
-//! as necessary.
+//! million samples. For example, the library's result for the median of two million samples is
+//! wrong by 0.009, and the library reports no error. This implementation uses as many terms as
+//! necessary.
 
 use std::f64::consts::PI;
 
@@ -15,8 +15,8 @@ use super::saddle_point::{deviance, stirling_error};
 /// Returns `I_x(a, b)` for `a > 0`, `b > 0` and `x + y = 1`: the probability that a Beta(a, b)
 /// variable is at most `x`.
 ///
-/// `y` is an argument because `1 - x` loses the digits of a small `y`. A value of `x` below 0
-/// counts as 0, and a value above 1 counts as 1.
+/// `y` is an argument because computing `1 - x` would lose the digits of a small `y`. A value of
+/// `x` below 0 counts as 0, and a value above 1 counts as 1.
 #[must_use]
 pub fn incomplete_beta(a: f64, b: f64, x: f64, y: f64) -> f64 {
     if x <= 0.0 {
@@ -69,8 +69,8 @@ fn density_weight(a: f64, b: f64, x: f64, y: f64) -> f64 {
     (a / n * b / (2.0 * PI)).sqrt() * exponent.exp()
 }
 
-/// Returns the continued fraction by which `x^a y^b / B(a, b)` is divided (DiDonato and Morris, ACM
-/// TOMS 18, 1992, BFRAC).
+/// Returns the continued fraction that is the divisor of `x^a y^b / B(a, b)` (DiDonato and Morris,
+/// ACM TOMS 18, 1992, BFRAC).
 ///
 /// The terms of this fraction contain `a y - b x` as one difference, so a share of 1e-9 keeps its
 /// digits. Another, better known continued fraction loses these digits.

@@ -20,9 +20,9 @@ pub fn normal_deviate(confidence: Confidence) -> f64 {
 /// Returns the interval around `best`, where `profile` has its minimum `least`. `profile` is the
 /// negative log-likelihood, minimised over all other parameters.
 ///
-/// `step` is the first distance to try. The search for the ends stays between `low` and `high`; the
-/// quantity never reaches these limits. If the profile does not rise enough before a limit, the
-/// limit is the end of the interval.
+/// `step` is the first distance from `best` that is tried. The ends are searched for between `low`
+/// and `high`; the quantity never reaches these limits. If the profile does not rise enough before
+/// one of these limits, the limit is the end of the interval.
 pub(super) fn profile_interval(
     mut profile: impl FnMut(f64) -> f64,
     (best, least): (f64, f64),

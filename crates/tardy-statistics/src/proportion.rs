@@ -1,9 +1,9 @@
 //! Bounds on the share of late samples. The bounds hold for every distribution (Clopper and
 //! Pearson, Biometrika 26, 1934).
 //!
-//! Trials and events may be real numbers, because clustered exceedances count as `extremal index *
-//! n` trials. Without information (no trials, NaN), the bounds are 0 to 1. If there are more events
-//! than trials, every trial counts as an event.
+//! Trials and events may be real numbers, because clustered exceedances count as
+//! `extremal index * n` trials. If nothing is known (no trials, or NaN), the bounds are 0 to 1. If
+//! there are more events than trials, every trial counts as an event.
 
 use super::confidence::{Confidence, Interval};
 use super::incomplete_beta::inverse_incomplete_beta;
@@ -19,8 +19,8 @@ pub fn proportion_interval(events: f64, trials: f64, confidence: Confidence) -> 
     }
 }
 
-/// Returns an upper bound for the probability, one-sided with `confidence`. Without events, the
-/// bound is `1 - (1 - c)^(1/n)`, which is about 3/n at 95 %.
+/// Returns an upper bound for the probability, one-sided with `confidence`. If no event was seen,
+/// the bound is `1 - (1 - c)^(1/n)`, which is about 3/n at 95 %.
 #[must_use]
 pub fn proportion_upper(events: f64, trials: f64, confidence: Confidence) -> f64 {
     if trials.is_nan()
@@ -35,7 +35,7 @@ pub fn proportion_upper(events: f64, trials: f64, confidence: Confidence) -> f64
     inverse_incomplete_beta(events + 1.0, trials - events, confidence.get())
 }
 
-/// Returns a lower bound for the probability, one-sided with `confidence`; 0 without events.
+/// Returns a lower bound for the probability, one-sided with `confidence`; 0 if no event was seen.
 #[must_use]
 pub fn proportion_lower(events: f64, trials: f64, confidence: Confidence) -> f64 {
     if trials.is_nan()

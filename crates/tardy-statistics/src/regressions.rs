@@ -9,17 +9,17 @@
 //! Biology 3, 2004). A single build is never a regression, even if it is very unusual, because a
 //! change must last for two builds.
 //!
-//! Tests of single series are not enough. With 5 % of noise and one false alarm in a thousand
+//! Tests of single series do not suffice. With 5 % of noise and one false alarm in a thousand
 //! builds, an increase of 15 % in one of 200 numbers cannot be separated from chance within three
 //! builds. The separation needs 5.0 standard deviations, but three builds that each deviate by 2.8
 //! give only 4.7.
 //!
 //! [`crate::change_point`] examines the whole history of one series; this test examines each new
-//! build. For each family, the test compares the last builds with the builds before them, for
-//! several numbers of last builds. When families are compared, each family is represented by the
-//! number of last builds whose result is the least probable. A larger number of last builds
-//! includes builds before the change. These builds make the difference smaller, and with a smaller
-//! difference almost every series seems to have changed.
+//! build. For each family, the test compares the last builds with the builds before them, and does
+//! so for several numbers of last builds. When families are compared with each other, each family
+//! uses the number of last builds that gives the smallest probability. A larger number would also
+//! include builds before the change. Such builds make the difference smaller, and at a smaller
+//! difference, almost every series would count as changed.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -61,26 +61,28 @@ pub struct Alarm {
     pub family: usize,
     /// Index of the first build with the change.
     pub from: usize,
-    /// Index of the build whose values proved the change.
+    /// Index of the build whose values gave enough evidence for the change.
     pub found: usize,
     /// Difference of the mean of the family's series from its baseline, in the unit of the values.
     pub difference: f64,
-    /// Probability that chance alone causes such a difference, before the correction for all tests.
+    /// Probability that chance alone causes a difference of this size, before the correction for
+    /// the number of tests.
     pub probability: f64,
 }
 
-/// Numbers of last builds. For each number, the test compares this many last builds with the
-/// baseline. The smallest number is 2, because a single build could be unusual by accident.
+/// The numbers of last builds with which the test is made. For each number, the test compares this
+/// many last builds with the baseline. The smallest number is 2, because a single build could be
+/// unusual by accident.
 const LASTS: [usize; 6] = [2, 3, 4, 5, 6, 8];
-/// Limit for the influence of a single build. Among the last builds, the largest distance from the
-/// baseline is limited to this multiple of the second largest distance. Therefore a single build is
-/// never a change.
+/// Limits the influence of a single build. Among the last builds, the largest distance from the
+/// baseline is limited to this multiple of the second largest distance. Therefore a single build
+/// alone never counts as a change.
 const BESIDE_SECOND: f64 = 2.0;
 
-/// Returns the alarms of all families, in the order of the builds at which they are found.
-/// `values[series][build]` should be approximately normal, such as the logarithm of a high
-/// quantile, and is `None` if the build has no value. All series have an entry for each build.
-/// After a change, the baseline of the changed series starts at the change.
+/// Returns the alarms of all families, in the order of the builds at which they are raised.
+/// `values[series][build]` is `None` if the build has no value. Values should be approximately
+/// normal, such as logarithms of a high quantile. Every series has an entry for each build. After a
+/// change, the baseline of the changed series starts at the change.
 ///
 /// The function visits each member of a family about 80 times per build. For 200 series in 231
 /// families over 200 builds, it takes a tenth of a second.
@@ -126,8 +128,8 @@ pub fn alarms(values: &[Vec<Option<f64>>], families: &[Vec<usize>], watch: Watch
             suspects.extend(families.iter().enumerate().filter_map(suspect));
         }
         befores.retain(|from, _| from + LASTS[LASTS.len() - 1] > build + 1);
-        // For each family, only the number of last builds with the least probability stays. These
-        // builds start at the change, while larger numbers of last builds include builds before the
+        // For each family, only the number of last builds with the smallest probability is used.
+        // These builds start at the change, while a larger number would include builds before the
         // change.
         suspects.sort_by(|a, b| {
             (a.1.family)
@@ -151,7 +153,8 @@ pub fn alarms(values: &[Vec<Option<f64>>], families: &[Vec<usize>], watch: Watch
         });
         for (_, alarm) in suspects {
             let members = &families[alarm.family];
-            // Skips families with a series whose change was already reported for this build.
+            // Skips each family that contains a series whose change was already reported for this
+            // build.
             if members.iter().any(|&member| {
                 begins[member] > 0
                     && found.iter().any(|other: &Alarm| {
@@ -170,8 +173,8 @@ pub fn alarms(values: &[Vec<Option<f64>>], families: &[Vec<usize>], watch: Watch
     found
 }
 
-/// The state before a build: the baseline of each series, and of each family if at least half of
-/// its series have a baseline.
+/// The state before a build: the baseline of each series, and the baseline of each family in which
+/// at least half of the series have one.
 struct Baselines {
     series: Vec<Option<SeriesBaseline>>,
     families: Vec<Option<FamilyBaseline>>,
@@ -182,7 +185,7 @@ struct SeriesBaseline {
     builds: Range<usize>,
     mean: f64,
     deviation: f64,
-    /// Degrees of freedom of the standard deviation.
+    /// Degrees of freedom with which the standard deviation was estimated.
     freedom: f64,
 }
 
@@ -199,15 +202,15 @@ struct FamilyBaseline {
     present: usize,
     centre: f64,
     spread: f64,
-    /// Degrees of freedom of the spread.
+    /// Degrees of freedom with which the spread was estimated.
     freedom: f64,
-    /// Number of builds in the baseline.
+    /// Number of builds that the baseline covers.
     known: usize,
 }
 
 impl Baselines {
-    /// Returns the baselines from the builds before the build `from`. The baseline of a series
-    /// starts at the build that `begins` contains for the series, or later.
+    /// Returns the baselines, computed from the builds before the build `from`. The baseline of a
+    /// series starts at the build that `begins` contains for the series, or later.
     fn of(
         values: &[Vec<Option<f64>>],
         begins: &[usize],
@@ -287,8 +290,8 @@ fn family_before(
     let moments: Moments = baseline.into_iter().collect();
     let (spread, freedom) = match present[..] {
         [(_, alone)] => (1.0, alone.freedom),
-        // Each boot of a board has random effects that are common to all series of the board. The
-        // spread of the family's mean includes these effects.
+        // Each boot of a board has random effects that all series of the board share. The spread of
+        // the family's mean includes these effects.
         _ => (moments.standard_deviation()?, known as f64 - 1.0),
     };
     (known >= watch.baseline_min).then_some(FamilyBaseline {
@@ -319,15 +322,15 @@ impl Mean {
     }
 }
 
-/// The variance that a series is expected to have, according to the other series.
+/// The variance that a series is expected to have, according to the other series (a prior).
 struct Prior {
     variance: f64,
     freedom: f64,
 }
 
 impl Prior {
-    /// Maximum weight of the other series, in degrees of freedom. The maximum applies if all
-    /// variances seem equal.
+    /// Maximum weight of this prior, in degrees of freedom. This maximum is used if all variances
+    /// seem equal.
     const FREEDOM_MAX: f64 = 200.0;
 
     /// Estimates the prior from variances with their degrees of freedom. The less the variances
@@ -359,7 +362,7 @@ impl Prior {
             };
         }
         let excess = spread - expected;
-        // Searches for the degrees of freedom for which chance alone makes the variances differ as
+        // Searches for the degrees of freedom at which chance alone makes the variances differ as
         // much as observed.
         let (mut low, mut high) = (0.01, Self::FREEDOM_MAX);
         while high - low > 1e-3 {
@@ -400,11 +403,11 @@ fn trigamma(mut x: f64) -> f64 {
 struct Judgement {
     /// Difference of the mean of the series from the baseline, in the unit of the values.
     difference: f64,
-    /// Probability that chance alone causes such a difference.
+    /// Probability that chance alone causes a difference of this size.
     probability: f64,
 }
 
-/// A family counts as changed as a whole if at least this share of its series differs.
+/// A family counts as changed as a whole if at least this share of its series changed.
 const NEARLY_ALL: f64 = 0.8;
 
 /// Tests how the `last` builds of these series differ from the baseline.
@@ -453,7 +456,7 @@ fn judged(
 }
 
 /// Returns the mean distance of the builds from `centre`. [`BESIDE_SECOND`] limits the distance of
-/// the furthest build. Returns `None` for a single build.
+/// the furthest build. Returns `None` if there is only one build.
 fn told(of_builds: &[f64], centre: f64) -> Option<f64> {
     let side = (of_builds.iter().sum::<f64>() / of_builds.len() as f64 - centre).signum();
     let mut beyond: Vec<f64> = of_builds
@@ -467,7 +470,7 @@ fn told(of_builds: &[f64], centre: f64) -> Option<f64> {
 }
 
 /// Returns whether nearly every series of a family differs by at least half of `difference`, in the
-/// same direction. The spread of a series does not affect the result.
+/// same direction. How much a series varies does not affect the result.
 fn is_of_all(
     values: &[Vec<Option<f64>>],
     members: &[usize],
@@ -511,8 +514,8 @@ mod tests {
         (-2.0 * one.ln()).sqrt() * (std::f64::consts::TAU * other).cos()
     }
 
-    /// Returns logarithms of a quantile for 20 boards with 10 loads each, over builds. From build
-    /// `from`, the series that `changed` selects are worse by 15 %.
+    /// Returns logarithms of a quantile for 20 boards with 10 loads each, for a number of builds.
+    /// From the build `from` on, the series that `changed` selects are worse by 15 %.
     fn history(
         seed: u64,
         builds: usize,
@@ -568,7 +571,7 @@ mod tests {
         assert!(alarms.iter().all(|&count| count <= 1), "{alarms:?}");
     }
 
-    /// Returns the number of builds between the change and its alarm, for each of `histories`
+    /// Returns how many builds passed between the change and its alarm, for each of `histories`
     /// histories.
     fn delays(histories: u64, changed: impl Fn(usize, usize) -> bool + Copy) -> Vec<Option<usize>> {
         let from = 40;

@@ -1,8 +1,8 @@
 //! Computes the parts of binomial, beta, Poisson and gamma densities without loss of digits.
 //!
 //! For a hundred million samples, `ln_gamma(n)` is about 1.7e9, and a difference of three such
-//! numbers leaves a relative error of 1e-6 in the density. Loader's decomposition avoids these
-//! numbers. Source: Loader, "Fast and Accurate Computation of Binomial Probabilities", 2000.
+//! numbers leaves a relative error of 1e-6 in the density. Loader's decomposition needs no such
+//! differences. Source: Loader, "Fast and Accurate Computation of Binomial Probabilities", 2000.
 
 use std::f64::consts::PI;
 
@@ -27,7 +27,7 @@ pub(super) fn deviance(x: f64, mean: f64) -> f64 {
         return x * (x / mean).ln() + mean - x;
     }
     // If x is close to its mean, the direct formula loses digits by cancellation. The series of
-    // ln((1+v)/(1-v)) avoids this.
+    // ln((1+v)/(1-v)) does not lose them.
     let ratio = (x - mean) / (x + mean);
     let mut sum = (x - mean) * ratio;
     let mut term = 2.0 * x * ratio;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::autocorrelation::product_at;
 
-/// The statistic, and the number of lags up to which it allows for correlation.
+/// The statistic, and the number of lags over which correlation is allowed for.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Kpss {
     /// The statistic, to compare with [`Kpss::CRITICAL_5_PERCENT`] or the other critical values.
@@ -25,8 +25,8 @@ impl Kpss {
     pub const CRITICAL_1_PERCENT: f64 = 0.739;
 }
 
-/// Tests `values` in order of time. If `lags` is `None`, the number of lags is chosen from the
-/// data, as in Hobijn, Franses and Ooms, Statistica Neerlandica 58, 2004.
+/// Tests `values`, which are in chronological order. If `lags` is `None`, the number of lags is
+/// chosen from the data, as in Hobijn, Franses and Ooms, Statistica Neerlandica 58, 2004.
 ///
 /// Returns `None` for fewer than three values, or if all are equal.
 #[must_use]

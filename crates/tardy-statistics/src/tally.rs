@@ -70,8 +70,8 @@ impl Tally {
             .map(|entry| entry.0)
     }
 
-    /// Returns the smallest value that at least the share `probability` of the samples does not
-    /// exceed; `None` without samples.
+    /// Returns the smallest value such that at least the fraction `probability` of the samples is
+    /// less than or equal to it; `None` if there are no samples.
     #[must_use]
     pub fn quantile(&self, probability: f64) -> Option<f64> {
         let rank = (probability.clamp(0.0, 1.0) * self.total() as f64).ceil() as u64;

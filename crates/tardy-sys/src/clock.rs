@@ -1,8 +1,8 @@
 //! Clocks and absolute sleeps: clock_gettime(2), clock_nanosleep(2).
 //!
 //! Sleeps call the kernel without the C library. The wrapper of glibc is a cancellation point, and
-//! costs 50 user instructions more than the call. These instructions are too many for the measuring
-//! loop, because its number of instructions per sample is limited.
+//! takes 50 user instructions more than the system call. The measuring loop cannot afford these,
+//! because its number of instructions per sample is limited.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -37,7 +37,7 @@ impl Clock {
         read(self.number())
     }
 
-    /// Returns exactly how many ns the clock is ahead of CLOCK_MONOTONIC.
+    /// Returns exactly by how many ns the clock is ahead of CLOCK_MONOTONIC.
     #[must_use]
     pub fn ahead(self) -> i64 {
         match self {
@@ -57,7 +57,7 @@ impl Clock {
 
 /// Returns by how much CLOCK_REALTIME is ahead of CLOCK_MONOTONIC, in ns. The kernel advances the
 /// coarse versions of both clocks together at its ticks. If one of them has the same value before
-/// and after a read of the other, the difference between the two is exact.
+/// and after the other is read, the difference between the two values is exact.
 fn realtime_ahead() -> i64 {
     loop {
         let before = read(libc::CLOCK_MONOTONIC_COARSE);
@@ -69,8 +69,8 @@ fn realtime_ahead() -> i64 {
 }
 
 /// Returns by how much CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC, in ns: the time in suspend.
-/// CLOCK_BOOTTIME has no coarse version, so the closest of a few pairs of reads is used, with an
-/// error of some 50 ns. An offset below a millisecond is returned as 0.
+/// CLOCK_BOOTTIME has no coarse version, so both clocks are read in several pairs, and the closest
+/// pair is used; its error is about 50 ns. An offset below a millisecond is returned as 0.
 #[must_use]
 pub fn boottime_ahead() -> i64 {
     let pair = || {
@@ -99,8 +99,8 @@ pub fn tai_offset() -> i64 {
     i64::from(state.tai)
 }
 
-/// Sets by how many seconds CLOCK_TAI is ahead of CLOCK_REALTIME. Time synchronisation does this;
-/// the tool never does.
+/// Sets by how many seconds CLOCK_TAI is ahead of CLOCK_REALTIME. Programs for time synchronisation
+/// do this; the tool itself never does.
 ///
 /// # Errors
 /// Returns EPERM without CAP_SYS_TIME.
@@ -221,8 +221,8 @@ pub(crate) fn timespec(nanos: i64) -> libc::timespec {
     }
 }
 
-/// A point in time, both in ns and as the kernel's structure. Advancing the point needs no
-/// division, and reading it needs no multiplication.
+/// A point in time, both in ns and as the kernel's structure. To advance it needs no division, and
+/// to read it needs no multiplication.
 #[derive(Debug, Clone, Copy)]
 pub struct Instant {
     nanos: i64,
@@ -246,7 +246,7 @@ impl Instant {
         self.nanos
     }
 
-    /// Advances by `step`. From 0 to below one second, this needs no division.
+    /// Advances by `step`. If `step` is from 0 to below one second, this needs no division.
     #[inline]
     pub fn advance(&mut self, step: i64) {
         if !(0..NANOS_PER_SEC).contains(&step) {
@@ -261,7 +261,7 @@ impl Instant {
         }
     }
 
-    /// This function is separate, because its division would take registers and cost instructions
+    /// This is a separate function, because its division would take registers and cost instructions
     /// per sample in the measuring loop.
     #[cold]
     #[inline(never)]
@@ -389,7 +389,7 @@ mod tests {
     #[test]
     fn each_clock_is_ahead_by_what_its_reads_say() {
         for clock in [Clock::Monotonic, Clock::Realtime, Clock::Tai] {
-            // Other processes may set the clock in between.
+            // Another process may set the clock between the reads.
             let is_between = || {
                 let (before, ahead) = (monotonic(), clock.ahead());
                 let (now, after) = (clock.now(), monotonic());

@@ -1,5 +1,5 @@
 //! Calls on files: stat(2), open(2), write(2), close(2), unlinkat(2), renameat2(2), fcntl(2). The
-//! calls that measurements time take their path as a `CStr`, so that they cost only the system
+//! calls that are measured take their path as a `CStr`, so that they consist only of the system
 //! call, without a conversion of the path.
 
 use std::ffi::CStr;
@@ -74,11 +74,11 @@ pub fn open_without_waiting(path: &std::path::Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Opens only the path, not the file itself: open(2) with O_PATH and `flags`. Such an open needs no
+/// Opens only the path, not the file itself: open(2) with O_PATH and `flags`. This needs no
 /// permission to read the file, and has no effect on a device.
 ///
-/// `OpenOptions` cannot do this with musl, where O_ACCMODE includes O_PATH: `custom_flags` ignores
-/// the flags in O_ACCMODE.
+/// `OpenOptions` cannot do this with musl: there, O_ACCMODE includes O_PATH, and `custom_flags`
+/// ignores the flags in O_ACCMODE.
 ///
 /// # Errors
 /// Returns the errors of open(2), or `InvalidInput` if the path contains a zero byte.

@@ -18,7 +18,7 @@ pub fn start_writing(file: &File, from: i64, bytes: i64) -> io::Result<()> {
 }
 
 /// Drops clean pages from memory: those in the `bytes` bytes that start at offset `from`, or in the
-/// rest of the file if `bytes` is 0. The next read then goes to the device.
+/// rest of the file if `bytes` is 0. The next read of these pages then goes to the device.
 ///
 /// # Errors
 /// Returns ESPIPE if the file is not a regular one.

@@ -1,13 +1,13 @@
 //! Waits on a word in memory: futex(2), between threads of this process.
 //!
-//! The functions call the kernel directly, because the C library has no wrapper, and its locks do
-//! more than a wait and a wake-up.
+//! The functions call the kernel directly, because the C library has no wrapper for futex(2), and
+//! its locks do more than a wait and a wake-up.
 
 use std::io;
 use std::sync::atomic::AtomicU32;
 
-/// Sleeps while `word` is `expected`. Returns at once if it has another value, and early if a
-/// signal comes, so the caller must read the word again.
+/// Sleeps while `word` is `expected`. Returns at once if `word` has another value, and early if a
+/// signal arrives, so the caller must read the word again.
 ///
 /// # Errors
 /// Returns the errors of futex(2) except EAGAIN and EINTR, for which it returns `Ok`.
@@ -74,7 +74,7 @@ mod tests {
                 }
             }
         });
-        // The word stays 0 until the kernel reports a sleeper, so it is the wake-up that ends the
+        // The word stays 0 until the kernel reports a sleeper, so only the wake-up can end the
         // sleep.
         while wake(&word, 1).unwrap() == 0 {
             std::thread::yield_now();

@@ -85,7 +85,7 @@ pub fn output(chip: &Path, offset: u32) -> io::Result<OutputLine> {
 /// wait for an edge.
 ///
 /// # Errors
-/// Returns the errors of [`output`]; ENXIO if the line has no interrupt.
+/// Fails as [`output`] does; also returns ENXIO if the line has no interrupt.
 pub fn input(chip: &Path, offset: u32, waits: bool) -> io::Result<InputLine> {
     let line = request(chip, offset, INPUT | BOTH_EDGES)?;
     crate::file::set_blocking(&line, waits)?;
@@ -169,7 +169,8 @@ impl InputLine {
         Ok(values.bits & 1 != 0)
     }
 
-    /// Returns the next edge; `None` if reads do not wait and there is none, or if a signal came.
+    /// Returns the next edge. If reads do not wait, returns `None` when there is none; also returns
+    /// `None` if a signal arrived.
     ///
     /// # Errors
     /// Returns the errors of read(2), such as ENODEV if the chip was unplugged.

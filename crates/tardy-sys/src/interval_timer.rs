@@ -75,8 +75,8 @@ mod tests {
 
     #[test]
     fn the_signal_comes_to_the_thread_that_waits() {
-        // Only this thread of the test process blocks SIGALRM. The signal is sent to this thread,
-        // so no other thread gets it.
+        // Only this thread of the test process blocks SIGALRM, and raise(2) sends the signal to
+        // this thread.
         std::thread::spawn(|| {
             let timer = IntervalTimer::block().unwrap();
             // SAFETY: raise sends the signal to this thread, which blocks it, so it stays pending.

@@ -10,7 +10,7 @@ use io_uring::{IoUring, opcode, squeue};
 pub struct Ring {
     rings: IoUring,
     /// Whether a request could not be submitted. Such a request stays in the ring and points to
-    /// memory that is not valid any more, so no later request may be submitted.
+    /// memory that may be reused, so no later request may be submitted.
     is_broken: bool,
 }
 
@@ -39,7 +39,7 @@ impl Ring {
     /// Waits for `duration` ns with one timeout request.
     ///
     /// # Errors
-    /// Returns the errors of [`Ring::sleep_until`].
+    /// Fails as [`Ring::sleep_until`] does.
     #[inline]
     pub fn sleep_for(&mut self, duration: i64) -> io::Result<()> {
         self.timeout(duration, TimeoutFlags::empty())

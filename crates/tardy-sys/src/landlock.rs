@@ -110,9 +110,9 @@ mod tests {
         fs::create_dir_all(&own).unwrap();
         fs::write(&file, "").unwrap();
         fs::write(place.join("other"), "kept").unwrap();
-        // The file has mode 0200, and the kernel lets nobody read it.
+        // The file has mode 0200, so nobody can read it, not even root.
         let switch = Path::new("/proc/sys/vm/drop_caches");
-        // A restriction belongs to a thread, so the test restricts a new one.
+        // A restriction belongs to a thread, so the test restricts a new thread.
         let thread = std::thread::spawn({
             let place = place.clone();
             move || {

@@ -1,4 +1,5 @@
-//! Locks memory (mlockall(2)), and touches the stack that the measuring loop will use.
+//! Locks memory (mlockall(2)), and touches the stack that the measuring loop will use, so that the
+//! loop takes no page faults.
 
 use std::io;
 
@@ -21,8 +22,9 @@ pub fn unlock_all() -> io::Result<()> {
     crate::check(unsafe { libc::munlockall() }).map(drop)
 }
 
-/// Checks whether `bytes` more may be mapped, without taking memory. After [`lock_all`], the kernel
-/// refuses a mapping beyond RLIMIT_MEMLOCK, such as the stack of a new thread.
+/// Checks whether `bytes` more can be mapped. The mapping takes no memory and is removed at once.
+/// After [`lock_all`], the kernel refuses a mapping beyond RLIMIT_MEMLOCK, such as the stack of a
+/// new thread.
 ///
 /// # Errors
 /// Returns EAGAIN if the limit is exceeded; ENOMEM.

@@ -1,4 +1,4 @@
-//! Loading kernel modules (finit_module(2)).
+//! Loads kernel modules: finit_module(2).
 
 use std::ffi::CStr;
 use std::fs::File;

@@ -1,5 +1,5 @@
-//! Folders that only this user can access, in places where every user may create folders. Folders
-//! of other users are never used.
+//! Creates and opens folders that only this user can access, in places where every user may create
+//! folders. Folders of other users are never used.
 
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -14,7 +14,7 @@ use crate::{regular_file, user};
 /// restart of the process. An existing folder must also be private.
 ///
 /// # Errors
-/// Returns the errors of mkdir(2), and of [`open`].
+/// Returns an error if mkdir(2) fails, or if [`open`] does.
 pub fn make(path: &Path) -> io::Result<()> {
     match make_new(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => open(path).map(drop),
@@ -22,7 +22,7 @@ pub fn make(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes a folder that only this user may use. A file or folder must not exist at `path`.
+/// Makes a folder that only this user may use. Nothing may exist at `path` yet.
 ///
 /// # Errors
 /// Returns the errors of mkdir(2).
@@ -105,7 +105,7 @@ pub fn open_file(folder: &File, name: &OsStr) -> io::Result<File> {
     )))
 }
 
-/// Returns a path of an open folder that stays valid if the folder's name is reused.
+/// Returns a path to an open folder; it stays valid even if another folder gets the folder's name.
 #[must_use]
 pub fn inside(folder: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()))
@@ -145,7 +145,7 @@ mod tests {
         fs::create_dir(path("open")).unwrap();
         fs::set_permissions(path("open"), fs::Permissions::from_mode(0o750)).unwrap();
         let mut others = vec!["file", "link", "open"];
-        // Only root can create a folder of another owner.
+        // Only root can make a folder that belongs to another user.
         fs::create_dir(path("foreign")).unwrap();
         fs::set_permissions(path("foreign"), fs::Permissions::from_mode(0o700)).unwrap();
         if user::is_root() {

@@ -1,9 +1,10 @@
 //! Opens data files that a user names. FIFOs, which can block, and devices, which can be endless,
 //! are refused.
 //!
-//! Files are opened without blocking, and read up to a limit for their kind. The length that a file
-//! reports is not trusted, because /dev/zero, for example, reports 0. Unpacked data have a limit as
-//! well, because a few kB of a package can expand to any length.
+//! Files are opened without blocking, and at most as much is read as a file of their kind may
+//! contain. The length that a file reports is not trusted, because /dev/zero, for example, reports
+//! a length of zero. The length of unpacked data is limited as well, because a few kB of a package
+//! can expand to any length.
 
 use std::fs::{self, File, FileType, OpenOptions};
 use std::io::{self, Read};
@@ -29,7 +30,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// Reads a whole file of at most `bytes_max` bytes, without relying on its reported length.
 ///
 /// # Errors
-/// Returns the errors of [`open`] and of reading, or `InvalidData` if the file is longer.
+/// Fails as [`open`] does or if reading fails; returns `InvalidData` if the file is longer.
 pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     open(path)?

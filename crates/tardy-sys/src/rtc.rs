@@ -44,7 +44,7 @@ impl Rtc {
     /// Disables the interrupts.
     ///
     /// # Errors
-    /// Returns the errors of [`Rtc::start`].
+    /// Fails as [`Rtc::start`] does.
     pub fn stop(&self) -> io::Result<()> {
         self.control(PERIODIC_OFF, 0)
     }

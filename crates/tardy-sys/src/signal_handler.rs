@@ -20,11 +20,11 @@ extern "C" fn count(_signal: libc::c_int) {
     CAUGHT.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Does nothing, but is needed because a signal interrupts a system call only if it has a handler.
+/// Does nothing. It exists because a signal interrupts a system call only if it has a handler.
 extern "C" fn do_nothing(_signal: libc::c_int) {}
 
-/// Lets the write fault again until enough faults occurred, then makes the page writable, so that
-/// the write succeeds.
+/// Lets the write fault again until enough faults have occurred; then makes the page writable, so
+/// that the write succeeds.
 extern "C" fn count_fault(signal: libc::c_int) {
     let page = FAULTING_PAGE.load(Ordering::Relaxed);
     let left = FAULTS_LEFT.load(Ordering::Relaxed);
@@ -37,7 +37,7 @@ extern "C" fn count_fault(signal: libc::c_int) {
     let opened = !page.is_null()
         && unsafe { libc::mprotect(page, PAGE_BYTES, libc::PROT_READ | libc::PROT_WRITE) } == 0;
     if !opened {
-        // SAFETY: signal takes numbers, and a handler may call it. After this, a foreign or
+        // SAFETY: signal takes numbers, and a handler may call it. After this, any other or
         // repeated fault kills the process, as it would without the handler.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
@@ -61,7 +61,7 @@ pub fn allow_nudges() -> io::Result<()> {
     set_action(NUDGE, do_nothing as *const () as libc::sighandler_t).map(drop)
 }
 
-/// Lets this process continue after SIGINT (Ctrl-C). Programs that it starts are still interrupted.
+/// Lets this process survive SIGINT (Ctrl-C). SIGINT still ends programs that it starts.
 ///
 /// # Errors
 /// Returns the errors of sigaction(2), which does not fail here.
@@ -150,7 +150,7 @@ mod tests {
         let me = crate::process::id();
         (0..5).for_each(|_| crate::process::kill(me, USER).unwrap());
         crate::process::kill(me, 0).unwrap();
-        // Another thread of the test may run the handler, a little later.
+        // Another thread of the test process may run the handler, so it may run a little later.
         while caught() < before + 1 {
             std::thread::yield_now();
         }

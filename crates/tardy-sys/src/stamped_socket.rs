@@ -6,8 +6,8 @@ use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::os::fd::AsRawFd;
 
-/// Space for control messages, in words of eight bytes. A timespec with its header takes four
-/// words.
+/// Space for control messages, as a number of words of eight bytes. A timespec with its header
+/// takes four words.
 const CONTROL_WORDS: usize = 16;
 
 /// A received datagram.
@@ -30,7 +30,7 @@ pub fn stamp_received(socket: &UdpSocket) -> io::Result<()> {
 }
 
 /// Makes reads of `socket` poll the device for `micros` us, if the device supports polling
-/// (SO_BUSY_POLL). A higher value than the current one needs CAP_NET_ADMIN.
+/// (SO_BUSY_POLL). To set a higher value than the current one, the process needs CAP_NET_ADMIN.
 ///
 /// # Errors
 /// Returns EPERM; ENOPROTOOPT if the kernel lacks it.
@@ -69,7 +69,7 @@ pub fn receive(socket: &UdpSocket, buffer: &mut [u8], wait: bool) -> io::Result<
 /// or `None` if the time is up.
 ///
 /// # Errors
-/// Returns the errors of [`receive`].
+/// Fails as [`receive`] does.
 #[inline]
 pub fn receive_from(
     socket: &UdpSocket,

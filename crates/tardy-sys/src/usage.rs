@@ -3,7 +3,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 
-/// The scope of the counted usage.
+/// Whose usage is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UsageScope {
     /// The calling thread.

@@ -1,5 +1,5 @@
-//! Messages of a program to an observer that emulates the machine, such as the lab's QEMU plugin. A
-//! message is an instruction without effect that contains a number.
+//! Messages from a program to an observer that emulates the machine, such as the lab's QEMU plugin.
+//! A message is an instruction that has no effect but contains a number.
 //!
 //! On x86-64 it is an eight-byte `nop` with a displacement whose bytes are the number and `drt`;
 //! `outside/tardy_outside.c` searches for it. On other architectures there are no messages.
@@ -12,14 +12,14 @@ pub const VARIABLE: &str = "TARDY_TELLS_SAMPLES";
 #[cfg(target_arch = "x86_64")]
 const NAME: u32 = u32::from_le_bytes([0, b'd', b'r', b't']);
 
-/// The guest's program starts, or the guest's shell, in which a user starts programs.
+/// The guest's program, or the shell in which a user starts programs, has started.
 pub const BEGIN: u8 = 1;
-/// The program has ended. The observer ignores later activity.
+/// The program has ended. The observer ignores everything that happens later.
 pub const END: u8 = 2;
 /// The next phase of a run starts.
 pub const PHASE: u8 = 3;
-/// The displacement of the instruction that loads a sample's due time. For the latency, the
-/// displacement is larger by 8.
+/// The displacement in the instruction that loads a sample's due time. In the instruction that
+/// loads the latency, the displacement is larger by 8.
 #[cfg(target_arch = "x86_64")]
 const SAMPLE: u32 = 4;
 
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn what_is_said_of_a_sample_is_read_where_it_stands() {
-        // If the instructions loaded from any other address, the process would end.
+        // If the instructions loaded from another address, the process would crash.
         super::sample(&[AtomicI64::new(1), AtomicI64::new(2)]);
     }
 }

@@ -1,10 +1,10 @@
-//! Interrupt contexts of the CPUs: the timer function, interrupt or softirq that interrupts the
-//! thread of a CPU. These contexts identify the waker of a thread, and the time at which the waker
-//! started. The contexts also identify the interrupt or softirq that had a CPU while a thread
-//! waited for this CPU.
+//! What interrupts the thread on each CPU: a timer's function, an interrupt or a softirq. This
+//! shows what woke a thread, and when the waker itself had started. It also shows which interrupt
+//! or softirq had a CPU while a thread waited for this CPU.
 //!
-//! Required events: the entries and exits of timers' functions, interrupts and softirqs. Without
-//! these events, a waker in an interrupt has no name and no entry.
+//! The trace must contain the entries and exits of timers' functions, interrupts and softirqs.
+//! Without these events, it is unknown which interrupt woke a thread, and when the interrupt
+//! started.
 
 use std::collections::VecDeque;
 
@@ -16,10 +16,10 @@ use crate::text::Text;
 /// Maximum number of CPUs (NR_CPUS).
 const CPUS_MAX: usize = 8192;
 
-/// Waker of a thread.
+/// What woke a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Waker {
-    /// The trace does not show the waker.
+    /// The trace does not show what woke the thread.
     #[default]
     Unknown,
     /// A timer's function.
@@ -42,7 +42,7 @@ pub struct Held {
     pub by: Waker,
     /// When the interrupt or softirq was entered, in ns of the trace's clock.
     pub start: i64,
-    /// When it was left.
+    /// When the interrupt or softirq was left.
     pub end: i64,
 }
 
@@ -55,8 +55,8 @@ impl Held {
     }
 }
 
-/// Interrupt context of a CPU, which may wake a thread. The timer's function, the interrupt and the
-/// softirq each have the time of their entry.
+/// What interrupts the thread on a CPU, and so may wake another thread. For the timer's function,
+/// the interrupt and the softirq, the time of each entry is stored.
 #[derive(Debug, Clone, Default)]
 struct Context {
     timer: Option<(u64, u64)>,
@@ -67,14 +67,14 @@ struct Context {
     held: VecDeque<Held>,
 }
 
-/// The interrupt contexts of all CPUs.
+/// What interrupts the threads on all CPUs.
 #[derive(Debug, Default)]
 pub struct Contexts {
     cpus: HashMap<u32, Context>,
 }
 
 impl Contexts {
-    /// Processes the next event.
+    /// Processes an event.
     pub fn take(&mut self, event: &Event) {
         let is_change = matches!(
             event.kind,
@@ -102,7 +102,7 @@ impl Contexts {
         self.cpus.clear();
     }
 
-    /// Returns the longest of the last interrupts and softirqs of a CPU that ended after `since`.
+    /// Returns the longest of a CPU's recent interrupts and softirqs that ended after `since`.
     /// Leaves out softirqs during which the CPU switched threads.
     #[must_use]
     pub fn longest_after(&self, cpu: u32, since: i64) -> Option<Held> {
@@ -112,15 +112,15 @@ impl Contexts {
             .copied()
     }
 
-    /// Returns the waker of a thread in this event.
+    /// Returns what wakes a thread in this event.
     #[must_use]
     pub fn waker(&self, event: &Event) -> Waker {
         self.waker_and_reference(event).0
     }
 
-    /// Returns the waker of a thread in this event, and the reference time: the entry of the
-    /// timer's function, interrupt or softirq, if it is in the trace. If the waker is a thread, the
-    /// reference is the event itself.
+    /// Returns what wakes a thread in this event, and the reference time of the wake-up: the time
+    /// at which the timer's function, interrupt or softirq was entered, if the trace shows it. If a
+    /// thread is the waker, the reference time is the time of the event.
     #[must_use]
     pub fn waker_and_reference(&self, event: &Event) -> (Waker, Option<u64>) {
         let none = Context::default();

@@ -1,5 +1,5 @@
 //! Tests explained wake-ups, in generated streams of known truth and in a stored trace. The pieces
-//! must add up to the latency, and the holder of the CPU must be the true one.
+//! must add up to the latency, and must name the true holder of the CPU.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -93,7 +93,7 @@ impl EventStream {
         )
     }
 
-    /// Creates a stream in which the loop sets its timer, and another thread gets the CPU.
+    /// Creates a stream in which the loop sets its timer and then another thread gets the CPU.
     fn sleeping(due: i64, running: i32) -> Self {
         let mut made = Self {
             pid: LOOP,
@@ -256,7 +256,7 @@ fn a_grid_gives_due_times_where_the_trace_has_no_timer() {
             .switch(waking + 2_000, OTHER);
     };
     wake(&mut made, 1_001_000, 1_002_000);
-    // The second wake-up in a period is not taken for the periodic one.
+    // The second wake-up in a period does not count as the periodic one.
     wake(&mut made, 1_101_000, 1_102_000);
     wake(&mut made, 3_004_000, 3_005_000);
     let grid = Grid {
@@ -284,7 +284,7 @@ fn a_grid_gives_due_times_where_the_trace_has_no_timer() {
         ]
     );
     sums_are_whole(&found);
-    // A thread with another number has no grid, and its timers are ignored.
+    // A thread with another ID has no grid, and its timers are ignored.
     let (found, _) = explain_on(Some((OTHER, grid)), Facts::default(), &made.items);
     assert!(
         found
@@ -299,13 +299,13 @@ fn a_due_time_of_a_period_that_is_no_whole_number_is_its_own() {
         origin: 500,
         period_ns: 1_000.4,
     };
-    // A rounded due time may lie before the exact one; it still belongs to its own period.
+    // A due time may be rounded down to before the exact one; it still belongs to its own period.
     for place in 0..1_000_i64 {
         let due = 500 + (place as f64 * 1_000.4).round() as u64;
         assert_eq!(grid.last_due(due), (place, due));
         assert_eq!(grid.last_due(due + 900), (place, due));
     }
-    // The grid also covers times before its origin.
+    // The grid also extends to times before its origin.
     assert_eq!(
         Grid {
             origin: 5_000,
@@ -316,7 +316,7 @@ fn a_due_time_of_a_period_that_is_no_whole_number_is_its_own() {
     );
 }
 
-/// Returns the cause, the name and the certainty of the first wake-up's longest piece.
+/// Returns the cause, the name and the certainty of the longest piece of the first wake-up.
 fn longest(facts: Facts, made: &EventStream) -> (Cause, String, Certainty) {
     let (found, _) = explain(facts, &made.items);
     let piece = found[0]
@@ -692,7 +692,8 @@ fn the_interfering_thread_of_the_kept_trace_is_found() {
     .collect();
     let (found, explainer) = explain(Facts::default(), &items);
     sums_are_whole(&found);
-    // There are 300 cycles. Each cycle ends with one sleep, and no timer is missing.
+    // The program runs 300 cycles. Each of them ends with one sleep, and the trace shows all their
+    // timers.
     let timed: Vec<&WakeUp> = found
         .iter()
         .filter(|wake_up| wake_up.due_from == DueFrom::Timer)
@@ -728,8 +729,8 @@ fn the_interfering_thread_of_the_kept_trace_is_found() {
         "{} of {all} ns",
         of("interference")
     );
-    // Every 50th cycle of the loop touches a page. At the end, the loop joins its threads and is
-    // woken by the last of them; one more page fault occurs there.
+    // In every 50th cycle, the loop touches a new page. At the end, the loop joins its threads and
+    // is woken by the last of them; one more page fault occurs there.
     assert_eq!(
         explainer.rules().page_faults_user,
         6 + 1,
@@ -739,8 +740,8 @@ fn the_interfering_thread_of_the_kept_trace_is_found() {
     assert_eq!(explainer.rules().woken_by_lower.values().sum::<u64>(), 1);
 }
 
-/// Generates any event. There are so few threads, timers and CPUs that many events concern the same
-/// ones.
+/// Generates any event. There are only few threads, timers and CPUs, so that many events concern
+/// the same ones.
 fn kind() -> impl Strategy<Value = Kind> {
     let pid = prop::sample::select(vec![0, LOOP, OTHER, 30, 31]);
     prop_oneof![
@@ -770,8 +771,8 @@ fn kind() -> impl Strategy<Value = Kind> {
             soft_expires,
             mode: None
         }),
-        // Slack of a few ns is as likely as longer slack, so that an error that loses such short
-        // slack becomes visible.
+        // A slack of a few ns is as likely as a longer one, so that the test would notice if such a
+        // short slack were lost.
         (0_i64..2_000, prop_oneof![0_i64..6, 0_i64..2_000]).prop_map(|(soft_expires, slack)| {
             Kind::TimerStart {
                 timer: TIMER,

@@ -1,9 +1,9 @@
-//! Applies settings for a while. Old values are journaled before any new value is written, and are
+//! Applies settings temporarily. Old values are journaled before any new value is written, and are
 //! restored on every exit. If the process is killed, the next start of the tool or `tardy restore`
 //! restores them.
 //!
 //! A search applies and restores its settings for each run. Between runs, the machine has its
-//! original settings, and a kill leaves at most one journal.
+//! original settings, and a search that is killed leaves at most one journal.
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
@@ -62,7 +62,7 @@ pub struct SettingsLock {
     /// Folder of the journals.
     folder: PathBuf,
     /// The open folder, which holds the lock; `None` if the folder cannot be made or opened.
-    /// Without the folder, settings that change files fail, because their journal needs it.
+    /// Settings that change files then fail, because their journal needs the folder.
     _file: Option<File>,
 }
 

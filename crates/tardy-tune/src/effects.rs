@@ -1,9 +1,9 @@
-//! The effect of each setting when runs repeat exactly: replicas with the setting are compared with
-//! replicas without it, separately under each load.
+//! Computes the effect of each setting when runs repeat exactly. Replicas with the setting are
+//! compared with replicas without it, separately under each load.
 //!
 //! The shift between two sets of replicas is the median of all differences, with the interval from
 //! Mann and Whitney's ranks (Hodges and Lehmann, Annals of Mathematical Statistics 34, 1963). The
-//! confidence is shared by all settings under all loads.
+//! confidence holds for the effects of all settings under all loads together.
 //!
 //! The lab does not use the balanced design. Searches in the lab show the effect of one word of the
 //! kernel's command line on the code path of one load; runs in virtual time are cheap, repeat
@@ -18,8 +18,9 @@ use crate::pairs::Difference;
 use crate::ranks::{median, statistics_within, without_ends};
 use crate::search::Outcome;
 
-/// Smallest factor that is reported as an effect; for a reduction, its reciprocal. Even a word that
-/// has no function moves the kernel's data, which changes latencies slightly.
+/// Smallest increase that is reported as an effect, as a factor. For a reduction, the limit is the
+/// reciprocal of this factor. Even a word that has no function moves the kernel's data, which
+/// changes latencies slightly.
 const FACTOR_MIN: f64 = 1.05;
 
 /// The effect of a setting under a load.
@@ -88,12 +89,12 @@ fn shift(before: &[f64], behind: &[f64], confidence: Confidence) -> Option<Diffe
     })
 }
 
-/// Returns the number k such that an interval reaches from the k-th smallest to the k-th largest
-/// difference. The true value is below the interval with at most `probability`, and above it with
-/// at most `probability`. Returns 0 if there are too few replicas.
+/// Returns k for the interval from the k-th smallest to the k-th largest difference. The
+/// probability that the true value lies below this interval is at most `probability`; the same
+/// holds above it. Returns 0 if there are too few replicas.
 fn left_out(before: usize, behind: usize, probability: f64) -> usize {
-    // `ways[u]` is the number of orders of ranks with the statistic u. The generating function of
-    // these numbers is the product of (1 - x^(behind + i)) / (1 - x^i) over i.
+    // `ways[u]` is the number of orders of the ranks for which the statistic is u. The generating
+    // function of these numbers is the product of (1 - x^(behind + i)) / (1 - x^i) over i.
     let statistics = before * behind;
     let mut ways = vec![0.0_f64; statistics + 1];
     ways[0] = 1.0;
@@ -199,9 +200,10 @@ mod tests {
             (Some(Outcome::Lowers), None)
         );
         assert!(found[0][1].unwrap().difference.interval.contains(0.5));
-        // The two sides are disjoint in 2 of all orders of their replicas. With three replicas per
-        // side, 2 of 20 orders are more than 5 %; with four, 2 of 70 are less. With sixty effects,
-        // each gets a share of 5 % / 60, and 2 of 3432 orders with seven replicas are less.
+        // Of all orders of the replicas, 2 separate the two sides completely. With three replicas
+        // per side, 2 of 20 orders are more than 5 %; with four, 2 of 70 are less. With sixty
+        // effects, each gets a share of 5 % / 60, and 2 of 3432 orders with seven replicas are
+        // less.
         assert_eq!(
             (
                 replicas_min(1, Confidence::NINETY_FIVE),

@@ -1,5 +1,6 @@
-//! The settings that the tool knows, each with its recommended values on this machine. The row of
-//! the same name in `tardy doctor` states the reason and the source (`tardy_machine::checks`).
+//! Lists the settings that the tool knows, each with its recommended values on this machine. The
+//! row of the same name in `tardy doctor` states the reason and the source
+//! (`tardy_machine::checks`).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

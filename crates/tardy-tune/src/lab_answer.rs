@@ -70,8 +70,8 @@ impl Row {
         self.has(Outcome::Raises)
     }
 
-    /// Returns the smallest of the factors under all loads under which the setting lowers the
-    /// metric, or 1 if there is no such load.
+    /// Returns the smallest factor among the loads under which the setting lowers the metric; 1 if
+    /// there is no such load.
     pub fn gain(&self) -> f64 {
         let lowered = self
             .loads

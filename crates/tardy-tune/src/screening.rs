@@ -1,5 +1,5 @@
-//! The effect of each setting in runs of a balanced design: the mean with the setting minus the
-//! mean without it, from a linear model with a level for each replicate.
+//! Computes the effect of each setting in runs of a balanced design: the mean with the setting
+//! minus the mean without it, from a linear model with a level for each replicate.
 
 use tardy_statistics::confidence::{Confidence, Interval};
 use tardy_statistics::student;

@@ -31,10 +31,10 @@ use crate::screening::{Screening, Trial, screening};
 /// probability. One in ten ineffective settings becomes a candidate, but few effective ones are
 /// lost.
 const PROBABILITY_OF_CANDIDATES: f64 = 0.1;
-/// Minimum number of pairs of a candidate. With fewer pairs, Wilcoxon's signed ranks cannot reach
-/// the confidence that all statements share.
+/// Minimum number of pairs of runs for a candidate. With fewer pairs, Wilcoxon's signed ranks
+/// cannot reach the confidence that all statements share.
 const PAIRS_MIN: usize = 16;
-/// Maximum number of pairs of a candidate. More pairs would hardly narrow the interval.
+/// Maximum number of pairs of runs for a candidate. More pairs would hardly narrow the interval.
 const PAIRS_MAX: usize = 40;
 /// Maximum number of replicates of the design.
 const REPLICATES_MAX: usize = 6;
@@ -122,7 +122,8 @@ impl Outcome {
     }
 }
 
-/// The result of one setting. The exponential of a difference is a factor of the metric.
+/// The result of one setting. The exponential of a difference is the factor by which the metric
+/// changes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SettingResult {
     pub outcome: Outcome,
@@ -283,14 +284,15 @@ fn looks(pairs: usize) -> usize {
     if pairs >= 2 * PAIRS_MIN { 2 } else { 1 }
 }
 
-/// Returns the confidence of one judgement of one candidate: all judgements share `confidence`.
+/// Returns the confidence of one judgement of one candidate, chosen such that all judgements
+/// together have `confidence`.
 fn confidence_of_pairs(confidence: Confidence, candidates: usize, pairs: usize) -> Confidence {
     confidence.shared_by(u32::try_from(candidates * looks(pairs)).unwrap_or(u32::MAX))
 }
 
-/// Returns the smallest effect that nine of ten searches find. The effect must pass the design and
-/// then the pairs. For pairs, 5 % is added because signed ranks are less efficient than a test of
-/// normal differences.
+/// Returns the smallest effect that nine of ten searches find. The effect must be found by the
+/// design and then by the pairs. For pairs, 5 % is added because signed ranks are less efficient
+/// than a test of normal differences.
 fn smallest(spread: f64, runs: usize, pairs: usize, confidence: Confidence) -> f64 {
     let one =
         |miss: f64| normal_deviate(Confidence::new(1.0 - miss).unwrap_or(Confidence::NINETY_FIVE));
@@ -350,7 +352,7 @@ impl<B: Bench> State<'_, B> {
         Ok(trials)
     }
 
-    /// Runs the pairs of all candidates: one pair of each candidate in every round. In each pair,
+    /// Runs the pairs of all candidates, one pair of each candidate in every round. In each pair,
     /// the other candidates are randomly on or off, in the same way in both runs, as in the design.
     /// If all candidates are decided halfway, the stage ends there. The judgements halfway and at
     /// the end share the confidence.

@@ -1,6 +1,6 @@
-//! One setting: values for files, a program that runs while the setting is on, or words of the
-//! kernel's command line. Settings are stored as TOML. Users write such files, and a search writes
-//! one as its result.
+//! Defines one setting, which consists of values for files, a program that runs while the setting
+//! is on, or words of the kernel's command line. Settings are stored as TOML. Users write such
+//! files, and a search writes one as its result.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -173,8 +173,8 @@ fn of_words(words: &[String], line: &str) -> Standing {
     }
 }
 
-/// Returns the value of a file in the form for writing it back. For a list of choices, this is the
-/// selected choice.
+/// Returns the value of a file in the form in which it can be written back. For a list of choices,
+/// this is the selected choice.
 ///
 /// # Errors
 /// Returns an error if the file cannot be read.

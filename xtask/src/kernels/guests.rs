@@ -1,4 +1,4 @@
-//! Guests of one architecture, which `tardy lab run` boots.
+//! Boots guests of one architecture with `tardy lab run`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,9 +15,9 @@ const BUSYBOX: &str = "/bin/busybox";
 pub(crate) struct Guests {
     tardy: PathBuf,
     architecture: Architecture,
-    /// The binary in the guests.
+    /// The binary that runs in the guests.
     binary: PathBuf,
-    /// Values of `--add` for guests that run scripts.
+    /// Values of the option `--add`, for guests that run scripts.
     added: Vec<String>,
 }
 
@@ -50,7 +50,7 @@ impl Guests {
         self.added.push(format!("{}:{path}", file.display()));
     }
 
-    /// Returns the newest package of each series, stock and PREEMPT_RT.
+    /// Returns the newest package of each series, both stock and PREEMPT_RT.
     pub(crate) fn newest(&self) -> Result<Vec<String>> {
         let words = ["lab", "kernels", "--refresh", "--arch"];
         let words = words.into_iter().chain([self.architecture.of_debian()]);
@@ -59,7 +59,7 @@ impl Guests {
             let kernel = package["kernel"].as_str().unwrap_or_default();
             let series = series(kernel).to_owned();
             if !series.ends_with("-cloud") {
-                // Later suites come later in the list, so the last package of a series is kept.
+                // Later suites come later in the list, so of each series the last package is used.
                 found.retain(|(earlier, _)| *earlier != series);
                 found.push((series, kernel.to_owned()));
             }
@@ -68,8 +68,8 @@ impl Guests {
         Ok(found.into_iter().map(|(_, kernel)| kernel).collect())
     }
 
-    /// Boots `kernel` with a script, and returns the folder with the files that the script left in
-    /// /run/out of the guest. `name` is the folder below `target` of these files.
+    /// Boots `kernel` to run a script. Returns the folder with the files that the script left in
+    /// the guest's /run/out. This folder is `name` below `target`.
     pub(crate) fn run_script(
         &self,
         kernel: &str,
@@ -105,7 +105,7 @@ impl Guests {
         Ok(only_folder(&folder.join("script"))?.join("replica-000"))
     }
 
-    /// Returns the command that measures in a guest, with its results in this folder below
+    /// Returns a command that measures in a guest, and puts its results in this folder below
     /// `target`.
     pub(super) fn run(&self, kernel: &str, name: &str) -> Result<Command> {
         let mut command = Command::new(&self.tardy);
@@ -119,19 +119,19 @@ impl Guests {
     }
 }
 
-/// Returns `6.1-rt` for `debian:bookworm/6.1-rt`.
+/// For example, returns `6.1-rt` for `debian:bookworm/6.1-rt`.
 pub(crate) fn series(kernel: &str) -> &str {
     kernel.rsplit(['/', ':']).next().unwrap_or(kernel)
 }
 
-/// Returns a sort key for the order 6.1, 6.1-rt, 6.12.
+/// Returns a key by which kernels are sorted in the order 6.1, 6.1-rt, 6.12.
 pub(super) fn order(series: &str) -> (Vec<u32>, bool) {
     let (version, kind) = series.split_once('-').unwrap_or((series, ""));
     let numbers = version.split('.').filter_map(|part| part.parse().ok());
     (numbers.collect(), !kind.is_empty())
 }
 
-/// Returns the list `key` of the JSON document that the command of tardy prints.
+/// Runs a command of tardy that prints a JSON document, and returns the list `key` in it.
 pub(super) fn listed<'a>(
     tardy: &Path,
     words: impl IntoIterator<Item = &'a str>,
@@ -157,7 +157,7 @@ fn busybox(architecture: Architecture) -> Result<PathBuf> {
     }
     let architecture = architecture.of_debian();
     let folder = workspace::target_folder()?.join(format!("busybox-{architecture}"));
-    // Packages of releases up to bookworm contain busybox in the first folder.
+    // Up to bookworm, packages contain busybox in the first of these folders.
     let unpacked = || {
         ["bin/busybox", "usr/bin/busybox"]
             .map(|path| folder.join(path))
@@ -172,7 +172,7 @@ fn busybox(architecture: Architecture) -> Result<PathBuf> {
         .map(PathBuf::from)
         .or_else(|| Some(std::env::home_dir()?.join(".cache")))
         .unwrap_or_default();
-    // In the script, `$apt` is apt's configuration for one release and this architecture.
+    // The script refers to apt's configuration for one release and this architecture as `$apt`.
     let script = "for apt in \"$0\"/tardy/apt/*-\"$1\"/apt.conf; do \
                   APT_CONFIG=$apt apt-get -q download busybox-static && break; done && \
                   dpkg-deb --extract *.deb .";

@@ -77,7 +77,7 @@ impl LeftOut {
     }
 }
 
-/// Returns the lines of the first run without those of tests that the second run executed. The
+/// Returns the lines of the first run, except those of tests that the second run executed. The
 /// second run has other mounts and repeats some tests of the first.
 pub(super) fn in_both(first: Vec<String>, second: &[String], second_run: &Tally) -> Vec<String> {
     let test = |line: &str| line.split(':').next().unwrap_or_default().to_owned();

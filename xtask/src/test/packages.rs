@@ -5,8 +5,8 @@
 #[derive(Debug)]
 pub(super) struct Package {
     pub(super) name: &'static str,
-    /// The used programs of the package, separated by blanks, for machines whose packages have
-    /// other names.
+    /// The programs of the package that are used, separated by blanks, for machines whose packages
+    /// have other names.
     pub(super) programs: &'static str,
     /// Why the package is needed.
     pub(super) reason: &'static str,

@@ -1,4 +1,4 @@
-//! The stages of a check, each with its wall time, its CPU time, and the machine's load.
+//! The stages of a check: each has its wall time, its CPU time, and the load of the machine.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::failure::{self, Result};
 use crate::program::children_cpu_s;
 
-/// The stages that have run, in order, and the failed ones.
+/// The stages that have run, in order, and those of them that failed.
 #[derive(Debug, Default)]
 pub(super) struct Stages {
     rows: Vec<Row>,
@@ -51,7 +51,7 @@ impl Stages {
         self.failed.push(name.to_owned());
     }
 
-    /// Returns an error that names every failed stage, if a stage failed.
+    /// If any stages failed, returns an error that names all of them.
     pub(super) fn result(&self) -> Result<()> {
         failure::unless_empty("failed: ", &self.failed)
     }

@@ -70,7 +70,7 @@ impl JudgedProbe {
         self.probe().numbers.as_ref()
     }
 
-    /// Returns the evidence of this run's own verdict.
+    /// Returns the evidence on which this run's own verdict is based.
     pub(super) fn evidence(&self) -> Option<&Evidence> {
         self.probe()
             .verdict
@@ -89,8 +89,8 @@ impl JudgedProbe {
 }
 
 /// Returns the runs of `kernel` that can be judged together. Completions are preferred to start
-/// latencies. Among runs of completions, those are chosen whose unit of work is closest in length
-/// to the user's work.
+/// latencies. Among runs that measured completions, those are chosen whose unit of work is closest
+/// in length to the user's work.
 pub(super) fn take(
     kernel: &Kernel,
     task: &Task,

@@ -8,7 +8,7 @@ use super::super::model::{Axis, Chart, Kind, Layer, Range, Shape, Table, Tone, V
 use super::super::words;
 use super::{latency_axis, of_probe, rules};
 
-/// How much of a load's space on the axis its bars fill, as a fraction.
+/// Fraction of a load's space on the axis that its bars fill.
 const FILLED: f64 = 0.76;
 /// Share of the axis that is left free above the highest bar.
 const ROOM_ABOVE: f64 = 0.06;

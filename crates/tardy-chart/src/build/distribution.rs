@@ -1,4 +1,4 @@
-//! The distribution of latencies and its complement, with their 95 % bounds.
+//! Charts the distribution of latencies and its complement, with their 95 % bounds.
 
 use tardy_core::summary::dependence::Dependence;
 use tardy_core::units::three_digits;
@@ -313,8 +313,8 @@ fn line(kind: Kind, group: &Group) -> Shape {
         .iter()
         .map(|point| (point.value as f64, point.share(kind)))
         .collect();
-    // At a latency between two samples, the share of samples at or above it is the share at the
-    // larger of the two samples.
+    // Between two samples, the share of samples at or above a latency is the share at the larger of
+    // the two samples.
     if kind == Kind::Cdf {
         Shape::Steps(points)
     } else {
@@ -326,10 +326,10 @@ fn line(kind: Kind, group: &Group) -> Shape {
 const NO_BAND: &str = "The confidence band is left out: the samples are too few or too strongly \
                        correlated.";
 
-/// An interval wider than this bounds the share so little that it is omitted.
+/// Intervals at least this wide say almost nothing about the share and are omitted.
 const NO_BOUND: f64 = 0.999;
 
-/// Returns the intervals for the shares that the samples bound.
+/// Returns the intervals of all shares, except those that are too wide to be useful.
 fn band(kind: Kind, group: &Group) -> Vec<(f64, f64, f64)> {
     let points = points(group, POINTS_A_DECADE);
     let band = |point: &Point| {

@@ -1,4 +1,4 @@
-//! Charts the numbers of boards over many builds, and marks the build at which they changed.
+//! Charts the results of boards over many builds, and marks the build at which they changed.
 
 use tardy_results::history::{History, LastingChange, Series};
 

@@ -1,5 +1,5 @@
-//! The latency of each percentile. On the axis, each additional nine of the percentile (90 %, 99 %,
-//! 99.9 %) takes the same space.
+//! Charts the latency of each percentile. On the axis, each additional nine of the percentile (90
+//! %, 99 %, 99.9 %) takes the same space.
 
 use tardy_statistics::confidence::Confidence;
 
@@ -14,7 +14,7 @@ use super::{BANDS_MAX, a_group_a_run, capital, latency_axis, of_probe, rules, ru
 /// them.
 const STEPS_A_DECADE: u32 = 10;
 
-/// A percentile: one in `one_in` samples lies above `value`. The true percentile lies between
+/// A percentile: one in `one_in` samples is larger than `value`. The true percentile lies between
 /// `lower` and `upper` with 95 % confidence; these are absent if the samples do not bound it.
 struct Point {
     one_in: f64,

@@ -1,12 +1,13 @@
-//! How the samples of one series, or of several concurrent series, depend on each other. Bounds of
-//! percentiles and misses account for this dependence.
+//! Estimates how the samples of one series, or of several concurrent series, depend on each other.
+//! Bounds of percentiles and misses account for this dependence.
 //!
 //! The intervals of all series lie on one time line, so a disturbance of several CPUs at once
-//! counts as one event. A level is a value; its dispersion is the variance of the number of samples
-//! above it, over time intervals ([`tardy_statistics::dispersion`]). The far tail has few samples,
-//! so the extremal index is used there if it implies more clustering than the dispersion. An unseen
-//! event is assumed to hit each series once, and to last as long as the seen events, if those were
-//! numerous enough.
+//! counts as one event. A level is a value. Its dispersion is the variance of the numbers of
+//! samples above it in successive time intervals, compared with that of independent samples
+//! ([`tardy_statistics::dispersion`]). The far tail has few samples, so the extremal index is used
+//! there if it implies more clustering than the dispersion. An event of a kind that did not occur
+//! is assumed to hit each series once, and to last as long as the events that did occur, if those
+//! were numerous enough.
 
 use tardy_statistics::clustering::Clustering;
 
@@ -26,7 +27,7 @@ pub struct Dependence {
     series: usize,
     /// Dispersion at the highest level that has enough clusters for an estimate.
     of_known: f64,
-    /// Dispersion that the extremal index of the far tail implies; 1 if unknown.
+    /// Dispersion that follows from the extremal index of the far tail; 1 if unknown.
     of_tail: f64,
     unseen: f64,
     of_misses: Option<f64>,
@@ -35,7 +36,8 @@ pub struct Dependence {
 }
 
 impl Dependence {
-    /// Computes the dependence of concurrent series. Each series is given as one cell.
+    /// Computes how the samples of several concurrent series depend on each other. Each series is
+    /// given as one cell.
     #[must_use]
     pub fn of(cells: &[&Cell]) -> Self {
         let cells: Vec<&&Cell> = cells
@@ -59,7 +61,7 @@ impl Dependence {
         };
         let is_assumed = serial.iter().any(|serial| serial.is_assumed);
         let of_known = known(&levels, samples as f64);
-        // If a series alone has too few samples to show the duration of an event, the duration is
+        // If each series alone has too few samples to show how long an event lasts, this time is
         // computed from all series together.
         let size = |serial: &Serial| {
             if serial.size.is_finite() {
@@ -69,8 +71,8 @@ impl Dependence {
             }
         };
         let sizes = serial.iter().map(size).sum::<f64>().max(1.0);
-        // An infinite dispersion means that the common component of all series changes too rarely
-        // for an estimate from this run.
+        // An infinite dispersion means that a disturbance common to all series changes so rarely
+        // that this run does not suffice for an estimate.
         let unseen = if of_known.is_infinite() {
             f64::INFINITY
         } else {
@@ -99,8 +101,8 @@ impl Dependence {
         }
     }
 
-    /// Computes the dependence of samples from their number and extremal index, if nothing else is
-    /// known.
+    /// Computes the dependence of samples from their number and extremal index, when nothing else
+    /// is known.
     #[must_use]
     pub fn of_extremal_index(samples: u64, extremal_index: f64) -> Self {
         let of_tail = 1.0 / extremal_index;
@@ -118,7 +120,7 @@ impl Dependence {
         }
     }
 
-    /// Computes the dependence for `series` series of which only the total number of samples is
+    /// Computes the dependence for `series` series if only the total number of their samples is
     /// known.
     #[must_use]
     pub fn unknown(samples: u64, series: usize) -> Self {

@@ -1,4 +1,4 @@
-//! Estimates how much longer a measurement must last until its verdict is decided.
+//! Estimates how much longer a measurement must last before its verdict is decided.
 
 use tardy_statistics::confidence::Confidence;
 
@@ -9,10 +9,10 @@ use crate::units::Nanos;
 /// years.
 const SAMPLES_MAX: f64 = 1e16;
 
-/// Returns the total number of samples that would decide `verdict` if the rate and the clustering
+/// Returns the total number of samples that would decide `verdict`, if the rate and the clustering
 /// of misses stay the same. Returns `None` if no share of misses is allowed, or if the verdict is
-/// decided. Also returns `None` if no number of samples would decide it. This happens if the
-/// observed share equals the allowed share, or if the set-up or lost samples make the verdict
+/// decided. Also returns `None` if no number of samples would decide the verdict. This happens if
+/// the observed share equals the allowed share, or if the set-up or lost samples make the verdict
 /// inconclusive.
 #[must_use]
 pub fn samples_to_decide(verdict: &Verdict) -> Option<u64> {
@@ -37,8 +37,8 @@ pub fn samples_to_decide(verdict: &Verdict) -> Option<u64> {
             return None;
         }
     }
-    // If one number of samples suffices, every larger number suffices, because the share stays the
-    // same.
+    // If some number of samples suffices, every larger number suffices too, because the share stays
+    // the same.
     let mut too_few = enough / 2.0;
     while enough - too_few > 1.0 && (enough - too_few) / enough > 1e-6 {
         let middle = f64::midpoint(too_few, enough);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     proptest! {
-        // Most generated cases are rejected, because their verdict is decided already.
+        // Most generated cases are skipped, because the samples already decide their verdict.
         #![proptest_config(ProptestConfig {
             max_global_rejects: 1 << 20,
             ..ProptestConfig::default()

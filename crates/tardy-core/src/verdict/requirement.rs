@@ -1,16 +1,16 @@
 //! The requirement that a run must meet.
 //!
-//! Skipped periods have a separate limit, because a user's loop with this period would have missed
-//! them. A deadline that is at most the period implies such a limit: no skipped period or, with
-//! `--misses`, at most that share of the periods.
+//! Skipped periods have a separate limit: a user's loop with this period would have missed them. A
+//! deadline that is at most the period implies such a limit: no skipped period or, with `--misses`,
+//! at most that share of the periods.
 
 use serde::{Deserialize, Serialize};
 
 use super::Window;
 use crate::units::Nanos;
 
-/// Which latencies are in time, and how many due times may be late or skipped. Without a window and
-/// without `skipped_allowed`, nothing is required.
+/// Which latencies meet the requirement, and how many due times may be missed or skipped. Without a
+/// window and without `skipped_allowed`, nothing is required.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Requirement {
     /// Allowed latencies.
@@ -37,7 +37,7 @@ impl Requirement {
         Self::window(Some(Window::deadline(latest)))
     }
 
-    /// Returns this requirement, with absent fields taken from `planned`.
+    /// Returns this requirement; fields that are absent here are taken from `planned`.
     #[must_use]
     pub fn or(self, planned: Self) -> Self {
         Self {

@@ -1,5 +1,5 @@
-//! Counts how often the bounds of generated runs hold, and compares their width with bounds that
-//! are exact for independent samples.
+//! Counts how often the bounds that are computed for generated runs hold, and compares their width
+//! with bounds that are exact for independent samples.
 
 use tardy_core::accounting::Counts;
 use tardy_core::chunk::Chunk;
@@ -25,17 +25,17 @@ const PERIOD: i64 = 1_000_000;
 /// Number of samples in a chunk. The recorder writes a chunk every 125 ms, and the rate is 1 kHz.
 const SAMPLES_A_CHUNK: usize = 125;
 
-/// Results for one kind of bound, over several runs.
+/// Results for one kind of bound, summed over several runs.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tally {
     /// Number of runs with a bound.
     pub(crate) bounded: u32,
     /// Number of runs without a bound.
     pub(crate) unbounded: u32,
-    /// Number of bounds that held.
+    /// Number of runs in which the bound held.
     pub(crate) held: u32,
-    /// Distances of the bound and of the exact bound from the true value, each summed over the runs
-    /// that have both bounds.
+    /// Distances from the true value, summed over the runs that have both bounds. The first number
+    /// is for the bound, the second for the exact bound.
     pub(crate) excess: (f64, f64),
     /// Sum of the bounds, and sum of the exact bounds.
     pub(crate) bounds: (f64, f64),
@@ -55,7 +55,7 @@ impl Tally {
         }
     }
 
-    /// Returns the fraction of runs in which the bound held or was not reported.
+    /// Returns the fraction of runs in which the bound held or was absent.
     pub(crate) fn coverage(&self) -> f64 {
         f64::from(self.held + self.unbounded) / f64::from(self.bounded + self.unbounded)
     }
@@ -65,8 +65,8 @@ impl Tally {
         f64::from(self.unbounded) / f64::from(self.bounded + self.unbounded)
     }
 
-    /// Divides the bound's distance from the true value by the exact bound's distance from it;
-    /// `None` if no run has both bounds.
+    /// Divides the bound's distance from the true value by the exact bound's distance from the true
+    /// value; `None` if no run has both bounds.
     pub(crate) fn excess_ratio(&self) -> Option<f64> {
         (self.excess.1 > 0.0).then(|| self.excess.0 / self.excess.1)
     }
@@ -190,7 +190,7 @@ impl BoundTally {
     }
 }
 
-/// Summarises one series through its chunks.
+/// Splits one series into chunks, and summarises these.
 fn summarised(latencies: &[i64], deadline: Nanos, seed: u64, cpu: u64) -> Cell {
     // The grids of the CPUs are offset from each other, and the run starts at an arbitrary time.
     let start = Nanos((seed as i64 % 1_000) * 7_919_000_000 + cpu as i64 * 11_003);

@@ -1,4 +1,4 @@
-//! Copies of memory, made by the C library's memcpy and by a simple loop.
+//! Copies memory, with the C library's memcpy and with a simple loop.
 
 use std::hint::black_box;
 

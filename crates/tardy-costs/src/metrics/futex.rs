@@ -1,4 +1,4 @@
-//! Threads that wait for each other: futexes, and locks with priority inheritance.
+//! Lets threads wait for each other, at futexes and at locks with priority inheritance.
 
 use std::io;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Submission and completion of an io_uring request that does nothing: io_uring_enter(2).
+//! Submits an io_uring request that does nothing, and receives its completion: io_uring_enter(2).
 
 use tardy_run::cost::{CacheState, Group};
 use tardy_sys::io_uring::Ring;

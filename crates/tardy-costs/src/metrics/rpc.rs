@@ -1,5 +1,5 @@
-//! A remote procedure call over the loopback device: procedure 0 of the portmapper, which does
-//! nothing (RFC 5531, RFC 1833).
+//! Makes a remote procedure call over the loopback device, to procedure 0 of the portmapper, which
+//! does nothing (RFC 5531, RFC 1833).
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
@@ -75,8 +75,8 @@ fn over_tcp() -> io::Result<Box<dyn Work>> {
 const CALL_BYTES: usize = 40;
 /// Size of an accepted answer without result: number, direction, acceptance, verifier, state.
 const ANSWER_BYTES: usize = 24;
-/// Size of the mark before each record of a stream. The mark contains the record's length, and a
-/// bit that marks the record's last part.
+/// Size of the mark that precedes each record of a stream. The mark contains the record's length,
+/// and a bit that marks the record's last part.
 const MARK_BYTES: usize = 4;
 const LAST_PART: u32 = 1 << 31;
 const RPC_VERSION: u32 = 2;

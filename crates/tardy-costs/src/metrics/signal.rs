@@ -1,4 +1,4 @@
-//! Signals: installing a handler with sigaction(2), and running a handler.
+//! Installs a signal handler with sigaction(2), and lets a handler run.
 
 use std::io;
 

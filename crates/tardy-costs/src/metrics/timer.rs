@@ -1,5 +1,5 @@
-//! Timers that never fire. One metric makes, arms and deletes a timer each time. The other metric
-//! arms and cancels the same timer again and again.
+//! Uses timers that never fire. One metric makes, arms and deletes a timer each time. The other
+//! metric arms and cancels the same timer again and again.
 
 use tardy_core::units::Nanos;
 use tardy_run::cost::{CacheState, Group};

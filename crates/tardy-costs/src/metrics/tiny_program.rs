@@ -1,5 +1,5 @@
-//! The smallest program of each architecture: an ELF file without libraries whose code exits with
-//! code 0.
+//! Makes the smallest program of each architecture, which is an ELF file without libraries that
+//! only exits with code 0.
 
 /// Load address of the program. Any address works that is above the lowest address that may be
 /// mapped.

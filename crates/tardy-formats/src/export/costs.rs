@@ -1,4 +1,4 @@
-//! Export of cost runs, in the formats that can express costs.
+//! Exports cost runs in the formats that can express costs.
 
 use std::fmt::Write as _;
 use std::io::Write;

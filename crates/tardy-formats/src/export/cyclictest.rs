@@ -17,7 +17,7 @@ const NO_MINIMUM: i64 = 1_000_000;
 /// A thread with its number, counted from 0 as in cyclictest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thread {
-    /// The thread's probe, which identifies the thread's series in the run together with `cpu`.
+    /// The thread's probe. Together with `cpu`, it identifies the thread's series in the run.
     pub probe: String,
     pub cpu: CpuId,
     /// Real-time priority of the thread; 0 if the thread has none.
@@ -26,8 +26,8 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// Sets the priority of threads that ran as ordinary tasks to 0, according to the run's
-    /// warnings. Returns whether there are such threads.
+    /// Sets to 0 the priority of each thread that, according to the run's warnings, ran as an
+    /// ordinary task. Returns whether there are such threads.
     pub fn take_priorities(threads: &mut [Self], warnings: &[Warning]) -> bool {
         let is_refused = |priority: u32| {
             let is_it =
@@ -80,7 +80,7 @@ pub struct HistogramShape {
     pub has_sum: bool,
 }
 
-/// A run, with the content of cyclictest's output.
+/// A run, and the data that cyclictest's output contains.
 #[derive(Debug)]
 pub struct CyclictestRun {
     threads: Vec<ThreadSamples>,

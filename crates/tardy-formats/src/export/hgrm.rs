@@ -1,5 +1,5 @@
-//! Percentiles in the format of HdrHistogram's plotters: value in us, share of samples at or below
-//! the value, their number, and 1/(1-share).
+//! Writes percentiles in the format of HdrHistogram's plotters: value in us, share of samples at or
+//! below the value, their number, and 1/(1-share).
 //!
 //! The share rises in steps: five steps halve the remaining distance to 100 %, and the next steps
 //! are half as large. This format has exact values, while HdrHistogram writes the ends of its

@@ -1,4 +1,4 @@
-//! The numbers of a run as single metrics, each with a name, a value and a unit.
+//! Splits the numbers of a run into single metrics, each with a name, a value and a unit.
 
 use super::run::ExportedRun;
 
@@ -12,7 +12,7 @@ pub(super) struct Metric {
     pub(super) value: f64,
     /// Unit of the value: `us` or `count`.
     pub(super) unit: &'static str,
-    /// Whether the metric is a maximum, which the deadline's verdict judges.
+    /// Whether the metric is a maximum, which the verdict on the deadline judges.
     pub(super) is_max: bool,
 }
 

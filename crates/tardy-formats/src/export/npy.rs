@@ -1,4 +1,4 @@
-//! Samples of one probe as a NumPy array of records (format 1.0, numpy.lib.format):
+//! Writes the samples of one probe as a NumPy array of records (format 1.0, numpy.lib.format):
 //! `numpy.load(file)["latency_ns"]`.
 
 use std::io::Write;

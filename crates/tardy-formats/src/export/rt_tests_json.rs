@@ -1,6 +1,6 @@
-//! The document that `cyclictest --json` writes, for parsers of rt-tests' output. The document has
-//! the keys of rt-tests, including the two misspelt ones that contain a colon. Latencies are in
-//! whole us, rounded down, or in ns as with `-N`.
+//! Writes the document that `cyclictest --json` writes, for parsers of rt-tests' output. The
+//! document has the keys of rt-tests, including the two misspelt ones that contain a colon.
+//! Latencies are in whole us, rounded down, or in ns as with `-N`.
 //!
 //! Data for which cyclictest has no key get additional keys, which those parsers skip.
 //! `return_code` is the run's exit code: 0 if the deadline was met. The file is replaced by

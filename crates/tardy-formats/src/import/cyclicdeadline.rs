@@ -1,6 +1,6 @@
-//! cyclicdeadline of rt-tests, JSON and summary lines: wake-ups of threads with SCHED_DEADLINE.
-//! Only extremes and the mean are known. The summary lines are like those of cyclictest, but lack
-//! `P:`. Source: rt-tests, src/sched_deadline/cyclicdeadline.c.
+//! Reads the JSON and the summary lines of cyclicdeadline (rt-tests), which measures wake-ups of
+//! threads with SCHED_DEADLINE. Only extremes and the mean are known. The summary lines are like
+//! those of cyclictest, but lack `P:`. Source: rt-tests, src/sched_deadline/cyclicdeadline.c.
 
 use serde_json::Value;
 use tardy_core::units::Nanos;

@@ -1,6 +1,6 @@
-//! `cyclictest --json`, and the output of `tardy export --format rt-tests-json`. The histogram
-//! omits samples beyond the last bucket: their number is the number of cycles minus the sum of the
-//! buckets.
+//! Reads the output of `cyclictest --json` and of `tardy export --format rt-tests-json`. The
+//! histogram omits samples beyond the last bucket: their number is the number of cycles minus the
+//! sum of the buckets.
 
 use serde_json::Value;
 use tardy_core::units::Nanos;

@@ -1,4 +1,4 @@
-//! cyclictest's summary lines, printed once with -q, and repeatedly without it:
+//! Reads cyclictest's summary lines, which are printed once with -q, and repeatedly without it:
 //! `T: 0 ( 1234) P:95 I:1000 C: 500 Min: 19 Act: 20 Avg: 23 Max: 44`. Only extremes and the mean
 //! are known; if a line is repeated, the last one counts.
 

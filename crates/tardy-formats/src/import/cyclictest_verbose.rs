@@ -1,5 +1,5 @@
-//! cyclictest -v: one line per sample, `thread: cycle: value`. The file can be large, so the reader
-//! is optimised for speed.
+//! Reads the output of cyclictest -v, which has one line per sample: `thread: cycle: value`. The
+//! file can be large, so the reader is optimised for speed.
 //!
 //! The lines lack due times. This module computes the due times from the interval. After a late
 //! wake-up, cyclictest skips the due times that have passed, without counting them. So a sample
@@ -43,8 +43,9 @@ const BUFFER_BYTES: usize = 1 << 20;
 const LINE_BYTES_MAX: usize = 4096;
 /// Number of samples that cyclictest's ring holds for each thread (`VALBUF_SIZE`).
 const RING: usize = 16_384;
-/// If this many successive values equal those 16,384 cycles later, the ring was overwritten before
-/// it was read. This rule applies only if an eighth of the values differ from their predecessor.
+/// If this many successive values equal the values 16,384 cycles later, the ring was overwritten
+/// before it was read. This rule applies only if an eighth of the values differ from their
+/// predecessor.
 const ALIASED_MIN: u32 = 512;
 /// Maximum number of samples that are held back until their unit is known.
 const HELD_MAX: usize = 4096;

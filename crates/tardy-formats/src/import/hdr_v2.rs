@@ -1,4 +1,4 @@
-//! One histogram in HdrHistogram's encoding V2, plain or deflated.
+//! Reads one histogram in HdrHistogram's encoding V2, plain or deflated.
 //!
 //! ```text
 //! deflated   i32 0x1c849314, i32 bytes, zlib of the plain encoding

@@ -1,8 +1,8 @@
-//! Values whose order is known, but whose times are unknown. If the period is known, due times are
-//! derived from it.
+//! Stores values whose order is known, but whose times are unknown. If the period is known, due
+//! times are derived from it.
 //!
-//! Without a period, the n-th value gets the due time n ns, and the folder records that times are
-//! unknown. Such a run has no length, no rate and no chart over time.
+//! If the period is unknown, the n-th value gets the due time n ns, and the folder records that
+//! times are unknown. Such a run has no length, no rate and no chart over time.
 
 use std::io;
 

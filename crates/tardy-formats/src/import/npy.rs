@@ -1,6 +1,6 @@
-//! Arrays of NumPy (.npy, format 1 to 3, numpy.lib.format): one dimension, either of numbers or of
-//! records. For records, --column selects a field. Pickled objects are refused, because unpickling
-//! them runs code.
+//! Reads NumPy arrays (.npy, format 1 to 3, numpy.lib.format) that have one dimension and consist
+//! of numbers or of records. For records, --column selects a field. Pickled objects are refused,
+//! because unpickling them runs code.
 
 use std::io::Read;
 

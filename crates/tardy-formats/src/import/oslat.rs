@@ -1,6 +1,7 @@
-//! oslat, text and JSON: times between two reads of the cycle counter in a busy loop. These times
-//! are not wake-up latencies, and are never compared with wake-up latencies. Buckets are named by
-//! their upper end. The last bucket also holds all larger values.
+//! Reads the text and the JSON of oslat, which measures the times between two reads of the cycle
+//! counter in a busy loop. These times are not wake-up latencies, and are never compared with
+//! wake-up latencies. Buckets are named by their upper end. The last bucket also holds all larger
+//! values.
 
 use serde_json::Value;
 use tardy_core::units::Nanos;
@@ -101,7 +102,7 @@ fn read_text(
             ));
         }
         if name == "Maximum" && !text.trim_end().ends_with("(us)") {
-            // A truncated number would be too small.
+            // A number that lost digits by truncation would be too small.
             return Err(source.expected(line, "maxima that end in `(us)`", &text));
         }
         let bad = || source.expected(line, "a number for each core", &text);

@@ -72,7 +72,7 @@ pub(super) fn at(lines: &[&str], is_begin: impl Fn(&str) -> bool) -> Vec<usize> 
         .collect()
 }
 
-/// Returns the lines of the braces that open JSON documents.
+/// Returns the lines with the braces that open JSON documents.
 pub(super) fn documents(lines: &[&str]) -> Vec<usize> {
     let (mut begins, mut depth, mut is_text) = (Vec::new(), 0_i64, false);
     for (at, line) in lines.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Known tools whose output is refused, with the reason. The numbers in such output may not be
-//! latencies, so the file is not passed on to more general importers.
+//! Lists known tools whose output is refused, with the reason. The numbers in such output may not
+//! be latencies, so the file is not passed on to more general importers.
 
 /// A sign by which a file is recognised.
 enum Sign {

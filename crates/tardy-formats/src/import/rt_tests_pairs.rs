@@ -1,6 +1,6 @@
-//! pmqtest, ptsematest, svsematest and sigwaittest of rt-tests, JSON and text: pairs of threads, in
-//! which one wakes the other. Only extremes and mean of a pair are known. Source: rt-tests,
-//! src/pmqtest/pmqtest.c and the sources of the others.
+//! Reads the JSON and the text of pmqtest, ptsematest, svsematest and sigwaittest (rt-tests), which
+//! measure pairs of threads in which one wakes the other. Only extremes and mean of a pair are
+//! known. Source: rt-tests, src/pmqtest/pmqtest.c and the sources of the others.
 //!
 //! Caution: a pair rests for its interval after each wake-up, so there is no schedule and nothing
 //! can be skipped. The tools ignore whole seconds of a latency and count only the rest (`tv_usec`).

@@ -1,6 +1,6 @@
-//! rteval's summary.xml: the results of its cyclictest or timerlat, one series per core. rteval 1
-//! has cyclictest's element below the root, with cyclictest's command line as text; later versions
-//! have it below `Measurements`.
+//! Reads rteval's summary.xml, which has the results of rteval's cyclictest or timerlat, one series
+//! per core. rteval 1 has cyclictest's element below the root, with cyclictest's command line as
+//! text; later versions have it below `Measurements`.
 //!
 //! Caution: rteval states the highest non-empty bucket as the maximum, so samples beyond it
 //! appear in no number, or only in the count of samples. If cyclictest stopped at a latency (-b),
@@ -361,8 +361,8 @@ fn head(root: Node<'_, '_>) -> ImportedRun {
 }
 
 /// Returns the line of the first tag with more than [`ATTRIBUTES_MAX`] attributes, and their
-/// number. The parser compares each attribute of an element with all others: 30,000 of them would
-/// take half a minute.
+/// number. The parser compares each attribute of an element with all others, so 30,000 attributes
+/// would take half a minute.
 fn crowded_tag(text: &str) -> Option<(u64, usize)> {
     let mut line = 1;
     for part in text.split('<') {

@@ -1,4 +1,5 @@
-//! rteval's report as text: the statistics of the system and of each core, without histograms.
+//! Reads rteval's report as text, which has the statistics of the system and of each core, without
+//! histograms.
 //!
 //! Caution: the system's numbers cover all cores, even cores whose lines were removed from the
 //! text. As in summary.xml, the numbers of old versions leave out latencies beyond the last bucket.

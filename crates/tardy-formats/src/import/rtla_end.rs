@@ -1,5 +1,5 @@
-//! The text that rtla prints below its tables: how many events it missed, and its analysis of the
-//! latency at which it stopped. Source: Linux, tools/tracing/rtla/src/osnoise.c, timerlat_aa.c.
+//! Reads the text that rtla prints below its tables: how many events it missed, and its analysis of
+//! the latency at which it stopped. Source: Linux, tools/tracing/rtla/src/osnoise.c, timerlat_aa.c.
 
 use tardy_core::units::Nanos;
 

@@ -1,5 +1,5 @@
-//! signaltest of rt-tests, JSON, summary lines and -v: a signal travels through all threads, and a
-//! value is the time of one round.
+//! Reads the JSON, the summary lines and the -v output of signaltest (rt-tests). A signal travels
+//! through all threads, and a value is the time of one round.
 //!
 //! Caution: the first thread rests for 10 ms after every 16 rounds, and excludes that rest from its
 //! own values. The values of the other threads include this rest, so they are not latencies and are

@@ -69,13 +69,14 @@ pub struct ImportedRun {
 #[derive(Debug, Clone)]
 pub struct BucketSeries {
     pub probe: &'static str,
-    /// Name of the quantity of a value.
+    /// Name of the quantity that a value measures.
     pub quantity: &'static str,
     /// Number of the CPU, or of the thread if only that is known.
     pub cpu: Option<u32>,
     /// Time between two due times; absent if unknown.
     pub period: Option<Nanos>,
-    /// Whether the period is a rest between two wake-ups, so that there is no schedule.
+    /// Whether the thread rests for this period after each wake-up, instead of waking up on a
+    /// schedule.
     pub is_event: bool,
     /// Value of each bucket in ns, and its count.
     pub buckets: Vec<(i64, u64)>,

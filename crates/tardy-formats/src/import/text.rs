@@ -1,4 +1,4 @@
-//! Small text files, which are read into memory as a whole: their lines, and the numbers in them.
+//! Reads small text files into memory as a whole, and parses their lines and the numbers in them.
 
 use std::io::Read;
 

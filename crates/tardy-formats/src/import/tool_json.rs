@@ -1,5 +1,5 @@
-//! JSON as rt-tests and jitterdebugger write it: with `nan` for numbers, and with unescaped quotes
-//! in command lines.
+//! Reads JSON as rt-tests and jitterdebugger write it, with `nan` for numbers and with unescaped
+//! quotes in command lines.
 
 use serde_json::Value;
 use tardy_core::units::Nanos;
@@ -104,7 +104,7 @@ fn command_line(line: &str, rest: &str) -> String {
     }
 }
 
-/// Returns the first word of the command line in a document: the tool.
+/// Returns the first word of the command line in a document, which is the name of the tool.
 pub(super) fn command(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once("\"cmdline")?;
     let rest = rest.trim_start_matches([':', '"', ' ']);

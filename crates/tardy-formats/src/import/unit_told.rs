@@ -1,5 +1,6 @@
-//! The unit of cyclictest's values, if its output does not state it: us, or ns with -N. Confusing
-//! the two makes a machine 1000 times worse or better than it is, so only certain evidence counts.
+//! Finds the unit of cyclictest's values if its output does not state it. The unit is us, or ns
+//! with -N. If the two are confused, a machine seems 1000 times worse or better than it is, so only
+//! conclusive evidence counts.
 //!
 //! Typical values below 1000 are us, because no wake-up takes less than 1 us. Typical values above
 //! the interval are ns, because if they were us, most wake-ups would be later than the next due

@@ -1,6 +1,6 @@
-//! Histograms for gnuplot, as `latmus -g` of EVL and `latency -g` of Xenomai write them: comments
-//! with the extremes, then one row per bucket. latmus labels a bucket with its lower end in us,
-//! Xenomai with its middle.
+//! Reads histograms for gnuplot, as `latmus -g` of EVL and `latency -g` of Xenomai write them:
+//! comments with the extremes, then one row per bucket. latmus labels a bucket with its lower end
+//! in us, Xenomai with its middle.
 //!
 //! Caution: Xenomai, and versions of latmus that do not print the time of the peak, add 1 to each
 //! count, because a logarithmic axis cannot show 0. Xenomai adds a row at each end. Counts have 32
@@ -41,7 +41,7 @@ fn is_xenomai(line: &str) -> bool {
 }
 
 /// Minimum share of the expected samples (length divided by period) that the rows must hold. If the
-/// rows hold fewer, a count has wrapped.
+/// rows hold a smaller share, a count has wrapped.
 const SHARE_MIN: f64 = 0.9;
 
 #[derive(Default)]

@@ -3,10 +3,10 @@
 use tardy_core::units::Nanos;
 use tardy_sys::{clock, cycle_counter};
 
-/// Maximum difference in length between two readings that no interrupt disturbs. The clock has
+/// Two readings that no interrupt disturbs differ in length by at most this time. The clock has
 /// steps of up to 16 ns (arm64), and an interrupt takes at least 500 instructions of 1 ns.
 const TOLERANCE: Nanos = Nanos(100);
-/// Maximum number of further readings.
+/// How often a reading is repeated at most.
 const READINGS_MAX: usize = 20;
 
 /// A reading of the cycle counter between two readings of the clock.
@@ -17,8 +17,8 @@ struct Reading {
     now: Nanos,
 }
 
-/// Reads the CPU's cycle counter, then the clock, without an interrupt in between. The number of
-/// instructions between these two reads is the same in every call.
+/// Reads the CPU's cycle counter, then the clock, without an interrupt in between. In every call,
+/// the same number of instructions is executed between these two reads.
 pub(super) fn read() -> (u64, Nanos) {
     let Reading { count, now, .. } = undisturbed(read_once);
     (count, now)
@@ -33,9 +33,9 @@ fn read_once() -> Reading {
     }
 }
 
-/// Repeats the reading until one is as short as the first, or the maximum number of readings is
-/// reached, and returns the last one. If an interrupt disturbs the first reading, the second is
-/// shorter, because two successive interrupts are further apart.
+/// Repeats the reading until one is as short as the first one, or until the maximum number of
+/// repetitions is reached. Returns the last reading. If an interrupt disturbs the first reading,
+/// the second one is shorter, because the next interrupt does not come so soon.
 fn undisturbed(mut read: impl FnMut() -> Reading) -> Reading {
     let longest = read().length() + TOLERANCE;
     let mut reading = read();
@@ -58,8 +58,8 @@ impl Reading {
 mod tests {
     use super::*;
 
-    /// Returns the reading that [`undisturbed`] chooses from successive readings of these lengths.
-    /// The `count` of each reading is its position in the sequence.
+    /// Returns which reading [`undisturbed`] chooses from successive readings of these lengths. The
+    /// `count` of each reading is its position in the sequence.
     fn of_lengths(lengths: &[i64]) -> Reading {
         let (mut count, mut now) = (0, Nanos::ZERO);
         undisturbed(|| {

@@ -1,5 +1,5 @@
-//! The best programs of a round: for each call path of long sections, the program that caused the
-//! longest section with this path, and also the program with the largest latency.
+//! The best programs of a round: for each call path of a long section, the program that caused the
+//! longest section with this path; in addition, the program with the largest latency.
 
 use std::collections::BTreeMap;
 
@@ -13,17 +13,17 @@ use super::folder::GuestResult;
 /// The key of the largest latency, which is no call path.
 const LATENCY: &str = "latency";
 
-/// The sections of a guest in which no program runs. These sections come from the tool and the
-/// kernel themselves.
+/// The sections that occur in a guest while no program runs. They come from the tool and the kernel
+/// themselves.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Idle(BTreeMap<String, Nanos>);
 
-/// If an idle guest has a section with the same call path as a program's section, the program's
-/// section counts only if it is longer than this percentage of the idle guest's section.
+/// A program's section may have the same call path as a section of an idle guest. Then it counts
+/// only if it is longer than this percentage of the idle guest's section.
 const LONGER_PERCENT: i64 = 125;
 
 impl Idle {
-    /// Collects the sections of programs that do nothing.
+    /// Collects the sections that occur with programs that do nothing.
     #[must_use]
     pub fn new(results: &[ProgramResult]) -> Self {
         let mut idle: BTreeMap<String, Nanos> = BTreeMap::new();
@@ -34,15 +34,15 @@ impl Idle {
         Self(idle)
     }
 
-    /// Returns whether a section with this call path and about this length also occurs in an idle
-    /// guest.
+    /// Returns whether an idle guest has a section with the same call path, and this section is not
+    /// much longer than the one in an idle guest.
     #[must_use]
     pub fn explains(&self, section: &LongSection) -> bool {
         let known = self.0.get(&key(section));
         known.is_some_and(|known| section.length_ns.0 * 100 <= known.0 * LONGER_PERCENT)
     }
 
-    /// Returns the longest section.
+    /// Returns the longest section of the idle guest.
     #[must_use]
     pub fn longest_ns(&self) -> Nanos {
         self.0.values().copied().max().unwrap_or_default()
@@ -78,7 +78,8 @@ impl<'a> Corpus<'a> {
     }
 
     /// Keeps the program if it causes a section with a new call path, the longest section of a
-    /// known call path, or the largest latency. Of programs with equal results, the first is kept.
+    /// known call path, or the largest latency. If several programs have equal results, the first
+    /// one is kept.
     pub fn add(&mut self, result: &ProgramResult) {
         let sections = result.sections.iter();
         let lengths = sections
@@ -100,11 +101,12 @@ impl<'a> Corpus<'a> {
         }
     }
 
-    /// Returns the kept programs, those with the longest sections first.
+    /// Returns the kept programs in the order of their sections' lengths, longest first.
     #[must_use]
     pub fn best(&self) -> Vec<&Entry> {
         let mut entries: Vec<&Entry> = self.entries.values().collect();
-        // The map is ordered and the sort is stable, so the order depends only on the entries.
+        // The map is ordered and the sort is stable, so the same entries always come out in the
+        // same order.
         entries.sort_by_key(|entry| std::cmp::Reverse(entry.length_ns));
         entries
     }
@@ -172,7 +174,7 @@ pub(super) mod tests {
         }
     }
 
-    /// A result whose section lasts as many us as the program has timers, and whose path is the
+    /// A result in which the section lasts one us per timer of the program, and the path is the
     /// program's first operation.
     pub(crate) fn made_result(program: &Program) -> ProgramResult {
         let steps = program.0.iter();

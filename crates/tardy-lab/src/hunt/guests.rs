@@ -19,26 +19,26 @@ use crate::digest::Digest;
 use crate::guest_job::GuestJob;
 use crate::qemu::Qemu;
 
-/// Length of the phase of a program. Nearly all programs end sooner. The guest is then idle for the
-/// rest of the phase, which takes no time on the host.
+/// How long the phase of a program lasts. Nearly all programs need less time. For the rest of the
+/// phase, the guest is idle, which takes no time on the host.
 const PHASE: Nanos = Nanos::from_secs(2);
 
 /// Runs programs in guests.
 pub struct GuestBench<'a> {
-    /// The guest to run; its job is replaced.
+    /// The guest to run, in which the job is replaced.
     pub guest: Guest<'a>,
-    /// Returns the job of a guest that follows the scenario of this text.
+    /// Returns the job of a guest that runs the scenario with this text.
     pub job_of_scenario: &'a (dyn Fn(String) -> GuestJob + Sync),
     pub qemu: &'a Qemu,
     pub cache: &'a Cache,
 }
 
 impl GuestBench<'_> {
-    /// Runs the programs in one guest, whose run stays in `folder`. Returns the result of each
+    /// Runs the programs in one guest, whose run is left in `folder`. Returns the result of each
     /// program, and the digest of the samples.
     ///
     /// # Errors
-    /// Returns why there is no result.
+    /// Returns why there are no results.
     pub fn run_in(
         &self,
         programs: &[Program],
@@ -87,7 +87,7 @@ impl Bench for GuestBench<'_> {
     }
 }
 
-/// Returns the longest section of each kind. Leaves out intervals that are not sections.
+/// Returns the longest section of each kind, but no intervals of other kinds.
 fn sections(group: &Group) -> Vec<LongSection> {
     let rows = group.longest.iter();
     rows.filter_map(|row| {
@@ -106,7 +106,7 @@ fn sections(group: &Group) -> Vec<LongSection> {
     .collect()
 }
 
-/// Returns the load that executes the program once.
+/// Returns the text of a load that executes the program once.
 fn load(program: &Program) -> String {
     format!("operations:passes=1:steps={program}")
 }
@@ -121,7 +121,7 @@ pub fn scenario(programs: &[Program]) -> String {
          \"cyclic\"\nperiod = \"1ms\"\nalign = \"monotonic\"\n",
     );
     for (number, program) in programs.iter().enumerate() {
-        // Writing to a `String` cannot fail.
+        // This cannot fail, because the text is written to a `String`.
         let _ = write!(
             text,
             "\n[[phase]]\nname = \"program-{number}\"\nlength = \"{}ms\"\nloads = [\"{}\"]\n",

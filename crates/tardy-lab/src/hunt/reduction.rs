@@ -21,7 +21,7 @@ pub struct Reduced {
     pub programs: Vec<Program>,
     /// The result of the program with the section.
     pub result: ProgramResult,
-    /// Number of guests that ran.
+    /// How many guests the reduction ran.
     pub guests: u32,
     /// Whether the reduction ended before it reached the maximum number of guests.
     pub is_complete: bool,

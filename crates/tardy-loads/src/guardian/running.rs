@@ -1,4 +1,4 @@
-//! A load while it runs: its workers, their restarts, their work so far, and their end.
+//! Manages a running load: its workers, their restarts, their work so far, and their end.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
@@ -461,8 +461,8 @@ impl Slot {
         }
     }
 
-    /// Handles a worker that could not be started, or ended without being asked to stop: schedules
-    /// a restart, or gives up.
+    /// Schedules a restart of a worker that could not be started, or that ended without being asked
+    /// to stop; gives up after too many restarts.
     fn died(&mut self, status: String, tell: EventSink<'_>) {
         let on = self
             .cpu()

@@ -1,4 +1,4 @@
-//! Limits how fast a load may write to a device: flash wears out by writing, so every load that
+//! Limits how fast a load may write to a device. Flash wears out by writing, so every load that
 //! writes has a bound.
 //!
 //! The bound is a rate and not a total, because a load that had used up its total would do nothing
@@ -64,7 +64,7 @@ pub(super) struct Allowance {
 }
 
 impl Allowance {
-    /// Starts the allowance of a worker: the worker's share of the load's rate.
+    /// Starts the allowance of a worker, which is the worker's share of the load's rate.
     pub(super) fn new(worker: &Worker) -> Self {
         let load = &worker.plan.load;
         let rate = load

@@ -1,5 +1,5 @@
-//! `busy`: occupies a CPU for a known time and records when. Later checks compare explanations with
-//! this record.
+//! `busy`: occupies a CPU for intervals of known length, and records when. Later checks compare
+//! explanations with this record.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -222,7 +222,7 @@ impl YieldBudget {
     }
 }
 
-/// The file with the recorded intervals. Without a file, nothing is written.
+/// The file with the recorded intervals. If there is no file, nothing is written.
 struct Record {
     file: Option<BufWriter<File>>,
     left: u64,

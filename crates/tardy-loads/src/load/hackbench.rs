@@ -79,8 +79,8 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Plain(run),
 };
 
-/// Kernel memory of a task and of a stream, in bytes, rounded up. A pipe holds 64 KiB, a socket at
-/// most twice 208 KiB.
+/// Kernel memory that each task and each stream takes, in bytes, rounded up. A pipe holds 64 KiB, a
+/// socket at most twice 208 KiB.
 const TASK_BYTES: u64 = 256 << 10;
 const STREAM_BYTES: u64 = 512 << 10;
 /// Number of descriptors that the worker needs in addition to those of the groups.
@@ -166,8 +166,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// Returns, for each memory node, which of its CPUs are among `cpus`. Without nodes, returns all
-/// `cpus` as one list.
+/// Returns, for each memory node, which of its CPUs are among `cpus`. If the machine has no nodes,
+/// returns all `cpus` as one list.
 fn nodes(sys: &Path, cpus: &CpuList) -> Vec<CpuList> {
     let folders = std::fs::read_dir(sys.join("devices/system/node"))
         .into_iter()

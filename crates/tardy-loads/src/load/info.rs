@@ -36,13 +36,13 @@ pub enum Run {
 pub struct LoadInfo {
     /// Name in requests: lower case, digits, dashes.
     pub name: &'static str,
-    /// The activity of the load, in one line.
+    /// Description of what the load does, in one line.
     pub does: &'static str,
     /// Why the load causes latency, in one line.
     pub effect: &'static str,
     /// The paper that the load comes from, or `today`.
     pub source: &'static str,
-    /// The load's parameters, in the order of values that are given without names.
+    /// The load's parameters, in the order in which a request gives values without names.
     pub parameters: &'static [Parameter],
     /// Whether the load can do harm. Such a load runs only if the user requests it by its own name,
     /// or requests a list that names such loads ([`super::composite::Composite::names_dangers`]).
@@ -64,7 +64,7 @@ pub struct LoadInfo {
 /// Why a worker ended before it was asked to stop.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkError {
-    /// The machine lacks a requirement that only an attempt could show.
+    /// The machine lacks a requirement, which only an attempt to run the load could show.
     #[error("{}: {}", .0.missing, .0.remedy)]
     Absent(Unsupported),
     /// A system call failed that should not fail.

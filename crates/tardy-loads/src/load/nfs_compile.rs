@@ -53,8 +53,8 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Plain(run),
 };
 
-/// Memory of one compiler process on the load's small files, and memory of the server, in bytes:
-/// measured as 40 MiB and 120 MiB, rounded up.
+/// Memory that one compiler process takes for the load's small files, and memory of the server, in
+/// bytes. They were measured as 40 MiB and 120 MiB, rounded up.
 const JOB_BYTES: u64 = 64 << 20;
 const SERVER_BYTES: u64 = 256 << 20;
 /// Space for a C file with its object, and for the server's data, in bytes.
@@ -63,7 +63,7 @@ const STATE_BYTES: u64 = 16 << 20;
 const PORT: u16 = 2049;
 /// Maximum time until the server listens.
 const SERVER_LIMIT: Nanos = Nanos::from_secs(30);
-/// Time for the load to stop: unmounting waits for data on the way to the server.
+/// Time for the load to stop. Unmounting waits for data that are on their way to the server.
 const FINISH_LIMIT: Nanos = Nanos::from_secs(30);
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
@@ -136,7 +136,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     namespace::unshare(Namespace::Network).doing("make a network namespace")?;
     socket::switch_loopback_on().doing("switch the loopback interface on")?;
     let scratch = super::scratch::own_folder(worker)?;
-    // With the machine's /run, the server would find the socket of the message bus there, and
+    // If the server saw the machine's /run, it would find the socket of the message bus there and
     // register at the bus.
     mount::mount("none", Path::new("/run"), "tmpfs", "size=1m")
         .doing("hide /run from the server")?;

@@ -91,8 +91,8 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// Raises the limits that the program needs. Without the right to do so, operations beyond the
-/// limits fail and are counted.
+/// Raises the resource limits to what the program needs. If the worker may not raise them,
+/// operations beyond the limits fail and are counted.
 fn prepare(worker: &mut Worker) -> Result<Job, WorkError> {
     let text = worker.plan.load.parameters.text(STEPS);
     let program = text
@@ -355,7 +355,8 @@ fn each_of<T>(
 /// Forks a child that runs `child`, in the process group of all children.
 fn adopt(group: &mut Option<i32>, child: impl FnOnce() -> i32) -> io::Result<()> {
     let pid = process::fork(|| {
-        // Without a PID namespace, only this signal ends the child if the worker alone is killed.
+        // If there is no PID namespace and only the worker is killed, only this signal ends the
+        // child.
         match process::set_parent_death_signal(process::KILL) {
             Ok(()) => child(),
             Err(_) => 1,

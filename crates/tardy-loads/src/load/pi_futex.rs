@@ -106,8 +106,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     })
 }
 
-/// Returns whether this process may have a real-time policy. A thread that ends at once tries to
-/// get the policy.
+/// Returns whether this process may have a real-time policy. To find out, a thread that ends at
+/// once tries to get the policy.
 fn may_be_real_time(priority: u32) -> bool {
     scoped::apart(|| sched::set_policy(0, Policy::Fifo { priority }))
         .is_ok_and(|tried| tried.is_ok())

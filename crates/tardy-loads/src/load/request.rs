@@ -80,8 +80,8 @@ pub enum RequestError {
 }
 
 impl LoadRequest {
-    /// Parses one request, or several with commas between them. The name of a list gives a request
-    /// for each of its loads.
+    /// Parses one request, or several with commas between them. If the text names a list, returns a
+    /// request for each of the list's loads.
     ///
     /// # Errors
     /// Returns the wrong part of the text, and what to write instead.

@@ -19,7 +19,7 @@ use super::info::Placement;
 use super::request::LoadRequest;
 use super::resolution::Resolution;
 
-/// Default time that a load gets to stop.
+/// Default time that a load may take to stop.
 pub const FINISH_LIMIT: Nanos = Nanos::from_secs(10);
 
 /// Resolves the loads of one phase, which share `bounds`. Each result is a plan or the missing

@@ -1,4 +1,4 @@
-//! The rights of root that a load keeps. The load drops all others.
+//! Drops all rights of root except those that a load keeps.
 //!
 //! A load's process drops its rights itself. First the process takes its share of the CPUs and
 //! opens the files that only root can open; then it drops the rights and starts to work. The
@@ -32,7 +32,8 @@ pub enum Rights {
         /// Paths of these files, or of folders in which everything may be written.
         paths: fn(&WorkerPlan) -> Vec<PathBuf>,
     },
-    /// All rights: the load mounts and starts a server, or its program is the user's.
+    /// The process keeps all rights, because the load mounts a file system and starts a server, or
+    /// because its program is the user's.
     All,
 }
 
@@ -98,8 +99,8 @@ impl Rights {
     }
 }
 
-/// Restricts writing to `paths` by Landlock. Without Landlock the load still works, and the run
-/// reports that its writing was not restricted.
+/// Restricts writing to `paths` by Landlock. If the kernel lacks Landlock, the load still works,
+/// and the run reports that its writing was not restricted.
 fn confine(worker: &mut Worker, paths: &[PathBuf], reason: &str) {
     if let Err(error) = landlock::write_only_below(paths) {
         worker.tell(format!(

@@ -1,4 +1,4 @@
-//! Scratch files, which are always removed. The load keeps some space free on their file system.
+//! Makes scratch files, which are always removed, and keeps some space free on their file system.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io;
@@ -15,8 +15,8 @@ use super::worker::Worker;
 /// The folder, inside a worker's own folder, in which the worker works as the user `nobody`.
 const WORK: &str = "work";
 
-/// Makes a file in `folder`'s file system that has no name, or loses its name right after it was
-/// made.
+/// Makes a file without a name in `folder`'s file system, or a file that loses its name right after
+/// it was made.
 ///
 /// # Errors
 /// Returns the errors of open(2).
@@ -69,7 +69,7 @@ fn make_below(load: &Path, index: usize) -> io::Result<PathBuf> {
 /// folder. Any user may write in the inner one, so the worker can do so as the user `nobody`.
 ///
 /// # Errors
-/// Returns the errors of [`own_folder`], and an error if the file system has no permissions.
+/// Fails as [`own_folder`] does; also returns an error if the file system has no permissions.
 pub fn enter_own_folder(worker: &Worker) -> Result<(), WorkError> {
     let own = own_folder(worker)?.join(WORK);
     match std::fs::create_dir(&own) {
@@ -96,7 +96,7 @@ pub fn enter_own_folder(worker: &Worker) -> Result<(), WorkError> {
 /// Works like [`check_floor`], for an existing folder.
 ///
 /// # Errors
-/// Returns the errors of [`check_floor`] and of open(2).
+/// Fails as [`check_floor`] and open(2) do.
 pub fn check_floor_of(folder: &Path, bytes: u64) -> Result<(), WorkError> {
     let opened = File::open(folder).doing("open the scratch folder")?;
     check_floor(&opened, folder, bytes)

@@ -266,7 +266,7 @@ pub fn weight(load: &LoadPlan) -> f64 {
 /// Makes a worker's group with this weight.
 ///
 /// # Errors
-/// Returns the error of the kernel.
+/// Returns the kernel's error if the group cannot be made.
 pub fn make(group: &Path, weight: f64) -> io::Result<()> {
     let enable = group
         .parent()
@@ -295,16 +295,16 @@ pub fn make(group: &Path, weight: f64) -> io::Result<()> {
 /// called before anything is started.
 ///
 /// # Errors
-/// Returns the error of the kernel.
+/// Returns the kernel's error if the process cannot be moved.
 pub fn enter(share: &Share, index: usize, weight: f64) -> io::Result<()> {
     match share {
         Share::Tasks => Ok(()),
-        // For the kernel, 0 means the process that writes it.
+        // The kernel interprets 0 as the process that writes it.
         Share::Group(group) => std::fs::write(of_worker(group, index).join("cgroup.procs"), "0"),
         Share::Session => {
             tardy_sys::process::new_session()?;
             // Weights of neighbouring nice values differ by a factor of 1.25 (kernel/sched/core.c,
-            // sched_prio_to_weight). Without the right to raise its weight, the load's share stays
+            // sched_prio_to_weight). If the worker may not raise its weight, the load's share stays
             // small. The phase's table shows this.
             let nice = (weight.ln() / 1.25_f64.ln()).round().clamp(0.0, 20.0);
             let _ = std::fs::write("/proc/self/autogroup", format!("-{nice:.0}"));

@@ -1,4 +1,4 @@
-//! The process of a worker, from its start to its end: `tardy __load PLAN`.
+//! Runs the process of a worker, from its start to its end. It is started as `tardy __load PLAN`.
 
 use std::process::ExitCode;
 
@@ -107,7 +107,7 @@ fn set_up(cpus: &CpuList) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// Moves the worker into its share of the CPUs. Without a share the load still works, and the
+/// Moves the worker into its share of the CPUs. If there is no share, the load still works, and the
 /// phase's table shows how much CPU time it got.
 fn take_share(worker: &mut Worker) {
     let share = worker.plan.load.share.clone();

@@ -1,5 +1,5 @@
-//! The input of the checks. An input can be absent, unreadable or unknown, and these are different
-//! results.
+//! The input of the checks. An input can be absent, unreadable or unknown, and each of these gives
+//! a different result.
 //!
 //! If a file is missing from a mounted /proc, /sys, debugfs or tracefs, the kernel lacks the
 //! feature. If the file system is not mounted, a missing file proves nothing.
@@ -19,7 +19,7 @@ use crate::root::Root;
 use crate::tasks::{self, Task};
 use crate::watch::WatchDelta;
 
-/// The reason why a file of this machine is not read.
+/// Why this machine's files are not read.
 pub(super) const NOT_HERE: &str = "the run was recorded on another machine, or on this machine \
                                    before its last restart: run tardy doctor on the machine of \
                                    the run";
@@ -57,7 +57,7 @@ pub struct CheckInput<'a> {
     pub profile: Profile,
     /// The user's real-time program, if one was named.
     pub program: Option<&'a Program>,
-    /// The increments of counters during an interval, if requested.
+    /// By how much counters increased during an interval, if the command watches them.
     pub watched: Option<&'a WatchDelta>,
     /// The result of the kernel's hardware latency detector, or why it did not run, if the user
     /// requested it.
@@ -104,8 +104,8 @@ impl<'a> CheckInput<'a> {
             .ok_or_else(|| State::unknown("/proc/cmdline cannot be read"))
     }
 
-    /// Returns the value of the last parameter with this name, as in `isolcpus=`; empty if the
-    /// parameter has no value.
+    /// Returns the value of the last parameter on the kernel's command line with this name, such as
+    /// `isolcpus=`; empty if the parameter has no value.
     pub(super) fn parameter(&self, name: &str) -> Result<Option<&str>, State> {
         let line = self
             .facts
@@ -125,8 +125,9 @@ impl<'a> CheckInput<'a> {
         self.root.ok_or_else(|| State::unknown(NOT_HERE))
     }
 
-    /// Returns the content of a file of the machine. The check does not apply if the file is absent
-    /// from a mounted file system; it is unknown if the file cannot be read.
+    /// Returns the content of a file of the machine. If the file is missing from a mounted file
+    /// system, the check does not apply. If the file cannot be read, the result of the check is
+    /// unknown.
     pub(super) fn text(&self, path: &str) -> Result<String, State> {
         match self.root()?.read(path) {
             Ok(text) => Ok(text
@@ -156,8 +157,8 @@ impl<'a> CheckInput<'a> {
             .map_err(|_| State::unknown(format!("/{path} contains no number")))
     }
 
-    /// Returns path and content of all files that match a pattern. Unreadable files are left out;
-    /// [`Self::refused`] reports them.
+    /// Returns the path and the content of each file that matches a pattern. Unreadable files are
+    /// left out; [`Self::refused`] reports them.
     pub(super) fn texts(&self, pattern: &str) -> Result<Vec<(String, String)>, State> {
         let root = self.root()?;
         let found: Vec<_> = root
@@ -217,8 +218,8 @@ impl<'a> CheckInput<'a> {
             .map(|online| online.minus(self.cpus))
     }
 
-    /// Returns the CPUs to isolate, which are the CPUs of interest. If these are all CPUs, one of
-    /// them is left out.
+    /// Returns the CPUs to isolate: the CPUs of interest. If these are all online CPUs, one of them
+    /// is left out.
     pub(super) fn to_isolate(&self) -> CpuList {
         let is_everywhere =
             self.cpus.len() > 1 && self.other_cpus().is_some_and(|others| others.is_empty());
@@ -241,9 +242,9 @@ impl<'a> CheckInput<'a> {
             .map_or_else(|| "OTHERS".to_owned(), |others| others.to_string())
     }
 
-    /// Returns a message about the first of a check's files that exists but cannot be read, or
-    /// whose file system is not mounted. Of alternatives (`a|b`), one readable file suffices, and
-    /// none has to exist.
+    /// Returns a message about the first file of a check that exists but cannot be read, or whose
+    /// file system is not mounted. If a check lists alternatives (`a|b`), one readable file
+    /// suffices, and it is no error if none exists.
     pub(super) fn refused(&self, reads: &[&str]) -> Option<String> {
         let root = self.root?;
         if root.is_empty("proc") && root.is_empty("sys") {

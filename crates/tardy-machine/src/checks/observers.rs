@@ -94,7 +94,7 @@ pub(super) const SCHEDULER_EXTENSION: Check = Check {
     look: |examined| either(scheduler_extension(examined)),
 };
 
-/// Programs that sample or trace while they run.
+/// Programs that sample or trace the system as long as they run.
 const PROFILERS: [&str; 5] = ["perf", "bpftrace", "trace-cmd", "sysprof", "parca-agent"];
 /// Kinds of BPF programs that are attached to kernel events: kprobe, tracepoint, perf_event,
 /// raw_tracepoint, raw_tracepoint_writable, tracing, lsm.
@@ -271,10 +271,10 @@ fn scheduler_extension(examined: &CheckInput<'_>) -> Result<State, State> {
     let name = examined
         .optional("sys/kernel/sched_ext/root/ops")?
         .unwrap_or_else(|| "a scheduler of unknown name".to_owned());
-    // Since Linux 7.1, control groups can have BPF schedulers below the scheduler of their parent,
-    // in at most four levels (SCX_SUB_MAX_DEPTH of kernel/sched/ext/types.h). The kernel names the
-    // folder of each after the number of its control group, which is the inode of the group's
-    // folder.
+    // Since Linux 7.1, a control group can have a BPF scheduler below that of its parent group, in
+    // at most four levels (SCX_SUB_MAX_DEPTH in kernel/sched/ext/types.h). The kernel names each
+    // scheduler's folder after the number of the scheduler's control group, which is the inode of
+    // the group's folder.
     let mut below = Vec::new();
     for depth in 1..=4 {
         let pattern = format!("sys/kernel/sched_ext/root{}/ops", "/sub/*".repeat(depth));

@@ -57,7 +57,7 @@ fn real_time(examined: &CheckInput<'_>) -> Result<State, State> {
         .and_then(|program| program.threads.iter().map(|thread| thread.priority).max())
         .filter(|&own| own > 0);
     let limit = highest_own.unwrap_or(PRIORITY_OF_PROBES);
-    // Threads of tardy itself are not a fault of the machine.
+    // tardy's own threads are not reported.
     let own_tool: Vec<u32> = examined
         .tasks()?
         .iter()
@@ -94,7 +94,7 @@ fn real_time(examined: &CheckInput<'_>) -> Result<State, State> {
     })
 }
 
-/// Returns the name of each running process that is called one of `names`.
+/// Returns the name of each running process whose name is in `names`.
 fn running(examined: &CheckInput<'_>, names: &[&str]) -> Result<Vec<String>, State> {
     let processes = examined.texts("proc/*/comm")?;
     if processes.is_empty() {

@@ -5,7 +5,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// Simulates a killed command that had changed two files; the file `refuses` cannot be
+    /// Simulates a command that changed two files and was then killed; the file `refuses` cannot be
     /// restored.
     fn killed_with_one_that_refuses(&self) {
         self.put("setting", "new");

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use super::super::root::Root;
 
-/// Drivers of sensors whose reading interrupts a CPU, because they read a register of that CPU
-/// (`rdmsr_on_cpu` in drivers/hwmon/coretemp.c and via-cputemp.c; `x86_pkg_temp` through
+/// Drivers whose sensors interrupt a CPU when they are read, because they read a register of that
+/// CPU (`rdmsr_on_cpu` in drivers/hwmon/coretemp.c and via-cputemp.c; `x86_pkg_temp` through
 /// `intel_tcc_get_temp`, drivers/thermal/intel).
 const DISTURBING: [&str; 3] = ["coretemp", "via_cputemp", "x86_pkg_temp"];
 

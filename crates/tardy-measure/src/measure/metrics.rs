@@ -1,10 +1,9 @@
 //! Metrics of a run in progress, for Prometheus and other readers of OpenMetrics over HTTP
 //! (`--metrics`).
 //!
-//! One thread on the housekeeping CPUs answers all clients. The thread reads requests as they
-//! arrive, so an idle connection delays no other. The recorder never waits for this thread. When a
-//! client requests new numbers, the recorder publishes them the next time that it empties the
-//! rings.
+//! One thread on the housekeeping CPUs answers all clients. It reads requests as they arrive, so an
+//! idle connection does not delay other clients. The recorder never waits for this thread. When a
+//! client requests new numbers, the recorder publishes them when it next empties the rings.
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
@@ -28,15 +27,15 @@ const STACK_BYTES: usize = 256 << 10;
 const LOOK: Duration = Duration::from_millis(250);
 /// Back-off after accept(2) fails (e.g. EMFILE).
 const REST: Duration = Duration::from_millis(100);
-/// Maximum wait for a client's request. The time during which the whole machine was stopped does
-/// not count.
+/// How long the server waits for a client's request. The time during which the whole machine was
+/// stopped does not count.
 const READER_LIMIT: Duration = Duration::from_secs(2);
-/// Maximum time for a client to accept the answer. This time is limited because other clients wait
-/// meanwhile. The answer usually fits into a socket's buffer.
+/// How long the server waits until a client accepts the answer. This time is limited because other
+/// clients wait meanwhile. The wait is rare, because an answer usually fits into a socket's buffer.
 const ANSWER_LIMIT: Duration = Duration::from_millis(500);
-/// Maximum number of open connections. A further connection closes the oldest one.
+/// Maximum number of open connections. Another connection closes the oldest one.
 const READERS_MAX: usize = 64;
-/// Maximum wait for new numbers. The recorder publishes eight times a second.
+/// How long the server waits for new numbers. The recorder publishes eight times a second.
 const NUMBERS_LIMIT: Duration = Duration::from_secs(1);
 /// Maximum length of a request in bytes.
 const QUESTION_BYTES_MAX: usize = 8 << 10;
@@ -52,7 +51,7 @@ pub struct Desk {
 #[derive(Debug, Default)]
 struct Numbers {
     series: Vec<SeriesMetrics>,
-    /// Number of this set of series; each published set gets the next number.
+    /// Number of this set of series; each set that is published gets the next number.
     edition: u64,
     run: Option<RunStatus>,
 }
@@ -116,7 +115,7 @@ impl Desk {
     }
 
     /// Returns the metrics with the status of the run, as text. Waits for new metrics; if none
-    /// arrive, returns the previous ones.
+    /// arrive in time, returns the previous ones.
     fn text(&self) -> String {
         let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
         let (edition, begin) = (numbers.edition, Instant::now());
@@ -307,7 +306,7 @@ struct Reader {
     request: Vec<u8>,
 }
 
-/// The result of reading from a connection.
+/// What was read from a connection.
 enum RequestState {
     Incomplete,
     Complete,
@@ -337,7 +336,7 @@ fn serve(listener: &TcpListener, readers: &mut Vec<Reader>, desk: &Desk) -> io::
             RequestState::Incomplete if reader.waited < READER_LIMIT => {
                 waiting.push(reader);
             }
-            // It does not matter to the run if a client has disconnected.
+            // The result is ignored, because a client may have disconnected.
             RequestState::Complete => drop(answer(reader, desk)),
             RequestState::Incomplete | RequestState::Failed => {}
         }
@@ -463,7 +462,7 @@ mod tests {
     fn asked(server: &MetricsServer, address: SocketAddr, question: &str) -> String {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(question.as_bytes()).unwrap();
-        // This loop stands in for the recorder, which publishes regularly.
+        // This loop takes the recorder's place and publishes regularly.
         while !server.desk().is_wanted() && question.contains("/metrics") {
             std::thread::yield_now();
         }
@@ -498,7 +497,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let server = MetricsServer::start(listener, &CpuList::default()).unwrap();
         let mut endless = TcpStream::connect(address).unwrap();
-        // The server closes the connection before all of this is sent.
+        // The server closes the connection before the client has sent all of this.
         let sent = (0..1 << 16)
             .map_while(|_| endless.write_all(&[b'a'; 1024]).ok())
             .count();
@@ -518,7 +517,7 @@ mod tests {
         let _second = TcpStream::connect(address).unwrap();
         serve(&listener, &mut readers, &desk).unwrap();
         assert_eq!(readers.len(), 2);
-        // Only the time counts during which the server's thread itself waits.
+        // Only the time that the server's own thread waits is counted.
         let begin = Instant::now();
         while !readers.is_empty() {
             serve(&listener, &mut readers, &desk).unwrap();
@@ -528,7 +527,7 @@ mod tests {
 
     #[test]
     fn a_refused_accept_does_not_keep_the_thread_busy() {
-        // The kernel refuses accept(2) on this socket each time.
+        // accept(2) always fails on this socket.
         let listener = TcpListener::from(OwnedFd::from(UdpSocket::bind("127.0.0.1:0").unwrap()));
         let begin = Instant::now();
         let mut readers = Vec::new();

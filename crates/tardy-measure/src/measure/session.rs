@@ -58,7 +58,7 @@ pub enum SessionError {
     /// The program whose loop is measured failed.
     #[error(transparent)]
     Program(AppError),
-    /// The run's folder is no longer at its path.
+    /// Another process moved or replaced the run's folder.
     #[error(
         "{0} was removed or moved during the run. A moved folder can still be opened, and holds \
          the samples up to the move; do not move the folder of a run in progress"
@@ -89,7 +89,7 @@ impl From<FolderError> for SessionError {
 }
 
 impl SessionError {
-    /// Makes the error of opening or starting a probe.
+    /// Converts the error of opening or starting a probe.
     fn of_probe(probe: &str, error: std::io::Error) -> Self {
         match error.downcast::<AppError>() {
             Ok(error) => Self::Program(error),
@@ -121,14 +121,14 @@ pub(super) fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> Sessi
     move |error| SessionError::System { what, error }
 }
 
-/// Runs `plan` and stores the run in the folder `out`. Meanwhile, clients of `metrics` get the
+/// Runs `plan` and stores the run in the folder `out`. While it runs, clients of `metrics` get the
 /// current numbers.
 ///
 /// Must be called before the process has threads, because the guardian is started as a child.
 ///
 /// # Errors
-/// Returns [`SessionError`]. The data measured before an error are in the folder. If there are
-/// none, there is no folder.
+/// Returns a [`SessionError`] if the run cannot be made or finished. After an error, the folder
+/// contains the data that were measured before. If nothing was measured, there is no folder.
 pub fn run(
     plan: Plan,
     out: &Path,
@@ -142,7 +142,7 @@ pub fn run(
 /// Works like [`run`], but resumes a run that exists in the folder `out`.
 ///
 /// # Errors
-/// Returns the errors of [`run`]. In case of an error, the existing run stays intact.
+/// Fails as [`run`] does. After an error, the existing run is intact.
 pub fn resume(
     plan: Plan,
     out: &Path,
@@ -223,7 +223,7 @@ fn measure(
     closing::close(ran, root)
 }
 
-/// Returns the warnings of the plan, of virtual time, and of changes that only this run makes.
+/// Returns the warnings of the plan, of virtual time, and of the changes that only this run makes.
 fn first_warnings(plan: &Plan, doctor: &[StoredFinding], root: &Root) -> Vec<Warning> {
     let virtual_time = (clock_kind(root) == ClockKind::Virtual).then_some(Warning::VirtualTime);
     let is_held = plan.cpu_dma_latency_us.is_some() || plan.resume_latency_us.is_some();

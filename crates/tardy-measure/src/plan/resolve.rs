@@ -42,10 +42,11 @@ const BYTES_A_SAMPLE: f64 = 3.0;
 /// Real-time priority that a probe may have only if the watchdog has a separate CPU.
 const PRIORITY_OF_WATCHDOG: u32 = 99;
 
-/// Resolves `request`, which asks for `scenario`, for this machine and a run in `out`.
+/// Resolves `request`, which selects `scenario`, for this machine and a run in `out`.
 ///
 /// # Errors
-/// Returns [`PlanError`]; in this case nothing was changed or written.
+/// Returns a [`PlanError`] if the run cannot be planned; in this case nothing was changed or
+/// written.
 pub fn resolve(
     request: &Request,
     scenario: &Scenario,
@@ -96,8 +97,8 @@ pub fn resolve(
     }
     warnings.extend(staying);
     warnings.extend(isolation(request, &measured, &left, &processors));
-    // In the lab, no warning is necessary, because the tables already explain the tool's own work
-    // on a guest's only CPU.
+    // Guests in the lab need no warning, because the lab's tables already explain that the tool's
+    // own work runs on a guest's only CPU.
     if left.is_empty() && clock_kind(root) != ClockKind::Virtual {
         warnings.push(Warning::NoCpuLeft {
             cpus: measured.clone(),
@@ -246,7 +247,7 @@ fn name_apart(plan: &mut ProbePlan, before: &[Probe]) -> Result<(), PlanError> {
     }
     if is_taken(&plan.name) {
         let kind = plan.name.clone();
-        // There are more numbers than probes, so a free name is found.
+        // There are more numbers than probes, so one of the names is free.
         plan.name = (2..)
             .map(|number| format!("{kind}-{number}"))
             .find(|name| !is_taken(name))
@@ -256,7 +257,8 @@ fn name_apart(plan: &mut ProbePlan, before: &[Probe]) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Tries the policy of the probe on a separate thread. Returns a warning if the kernel refuses it.
+/// Tries to set the probe's scheduling policy on a separate thread. Returns a warning if the kernel
+/// refuses it.
 fn without_rights(probe: &ProbePlan) -> Option<std::io::Result<Warning>> {
     let priority = probe.priority?;
     let (policy, name) = match probe.policy {
@@ -402,7 +404,7 @@ fn measured_cpus(request: &Request, processors: &Processors) -> Result<CpuList, 
     }
 }
 
-/// Returns a note about isolated CPUs, if there are any that matter to the run.
+/// Returns a note about isolated CPUs if they matter to the run.
 fn isolation(
     request: &Request,
     measured: &CpuList,
@@ -420,7 +422,7 @@ fn isolation(
 }
 
 /// Returns the instances of all probes. Unless the request sets them, their start times are random,
-/// so that they are in step neither with each other nor with the tick.
+/// so that the instances run in step neither with each other nor with the tick.
 fn threads_of(
     request: &Request,
     cycles: Option<u64>,
@@ -532,7 +534,8 @@ fn check_disk(
     let series = threads.iter().map(of).sum();
     let mut of_samples = disk;
     if request.explain != ExplainLevel::Off {
-        // If the budget suffices for explanations, the rest of it suffices for samples.
+        // Samples get what the share of explanations leaves of the budget; whether this suffices is
+        // checked below.
         let least = Plan::disk_least_explained(series);
         if disk < least {
             return Err(PlanError::DiskTooSmall { disk, least });

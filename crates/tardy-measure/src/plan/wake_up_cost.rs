@@ -18,12 +18,12 @@ const BLOCKS: usize = 10;
 const WAKES_A_BLOCK: i64 = 25;
 const INTERVAL: i64 = 100_000;
 
-/// Returns the CPU time of one wake-up on `cpu`, under `policy`. Uses the cheapest of several
-/// blocks of wake-ups, because disturbances only add to the time.
+/// Returns the CPU time of one wake-up on `cpu`, under `policy`. Several blocks of wake-ups are
+/// timed, and the fastest one counts, because disturbances only add to the time.
 ///
 /// # Errors
-/// Returns an error if the thread cannot be started or cannot sleep. Does not return an error if
-/// the kernel refuses the policy or the CPU.
+/// Returns an error if the thread cannot be started or cannot sleep. It is not an error if the
+/// kernel refuses the policy or the CPU.
 pub fn wake_up_cost(cpu: CpuId, policy: sched::Policy) -> io::Result<Nanos> {
     let calibration = std::thread::Builder::new()
         .name("tardy-calibrate".into())

@@ -1,9 +1,9 @@
 //! `serial-bytes`: sends one byte in each direction, over a serial device or a pseudo-terminal.
 //!
-//! A byte's time includes the wire and the device's FIFO: at 115200 bits per second, the wire alone
-//! takes 87 us in each direction. The byte of a stimulus is the low part of the stimulus's number.
-//! Two byte values are reserved: one asks whether the other end is present, and one answers this
-//! question.
+//! The time of a byte includes the time on the wire and in the device's FIFO: at 115200 bits per
+//! second, the wire alone takes 87 us in each direction. The byte of a stimulus is the low part of
+//! the stimulus's number. Two byte values are reserved: one asks whether the other end is present,
+//! the other answers this question.
 
 use std::fmt;
 use std::fs::File;
@@ -39,8 +39,8 @@ const BITS_PER_SECOND: u32 = 115_200;
 /// EIO, the error of a terminal whose other end is closed.
 const EIO: i32 = 5;
 
-/// The byte of a stimulus is its number modulo this constant, so only this many consecutive stimuli
-/// have distinct bytes.
+/// A stimulus is sent as its number modulo this constant, so only this many consecutive stimuli
+/// have different bytes.
 const NUMBERS: u64 = 0xf0;
 const HELLO: u8 = 0xf0;
 /// The answer to the question whether the other end is present.
@@ -125,7 +125,7 @@ impl Terminal {
     /// Opens the device, and sets it up to pass bytes unchanged.
     ///
     /// # Errors
-    /// Returns the errors of [`serial::open`] and [`serial::make_raw`].
+    /// Fails as [`serial::open`] and [`serial::make_raw`] do.
     fn open(device: &Path, bits_per_second: Option<u32>) -> io::Result<Self> {
         let file = serial::open(device)?;
         let setting = Some(serial::make_raw(&file, bits_per_second)?);
@@ -152,8 +152,8 @@ pub(super) struct ByteInitiator {
 /// Returns both ends of a new pseudo-terminal: the initiator's and the responder's.
 ///
 /// # Errors
-/// Returns ENOENT if /dev/pts is not mounted, ENOSPC at the limit of pseudo-terminals, and errors
-/// of opening the other end.
+/// Returns ENOENT if /dev/pts is not mounted, ENOSPC if no more pseudo-terminals are allowed, or
+/// the error of opening the other end.
 pub(super) fn loopback() -> io::Result<(ByteInitiator, Terminal)> {
     let (master, path) = serial::pseudo_terminal()?;
     let responder = Terminal::open(&path, None)?;
@@ -193,8 +193,8 @@ impl ByteInitiator {
         Err(io::Error::new(io::ErrorKind::TimedOut, "no answer"))
     }
 
-    /// Measures the lower bound of a round trip: the time that one thread takes to write a byte to
-    /// a pseudo-terminal and to read it at the other end.
+    /// Measures the lower bound of a round trip: how long one thread takes to write a byte to a
+    /// pseudo-terminal and to read it at the other end.
     ///
     /// # Errors
     /// Returns an error if a pseudo-terminal cannot be made or fails.
@@ -252,7 +252,7 @@ impl Initiator for ByteInitiator {
     }
 }
 
-/// Returns a responder's answer to a byte; a stimulus is echoed.
+/// Returns the byte with which a responder answers `byte`; a stimulus is echoed.
 #[inline]
 fn answer_to(byte: u8) -> Option<u8> {
     match byte {
@@ -328,7 +328,7 @@ mod tests {
             );
             assert_eq!(one.look().unwrap(), None);
         }
-        // An answer to the previous stimulus.
+        // The byte answers the previous stimulus.
         one.send(1001).unwrap();
         other.file.write_all(&[(1000 % NUMBERS) as u8]).unwrap();
         wait_readable(&[one.terminal.file.as_fd()], 10_000).unwrap();

@@ -28,7 +28,7 @@ pub(super) const INFO: LinkInfo = LinkInfo {
     parse,
 };
 
-/// Maximum time for the other end to follow the line, when the link is opened and after a lost
+/// How long the other end may take to follow the line, when the link is opened and after a lost
 /// answer.
 const SETTLE: Nanos = Nanos::from_millis(500);
 
@@ -114,7 +114,7 @@ impl Lines {
     /// Requests both lines of `chip`. If `waits` is set, a read of the input waits for an edge.
     ///
     /// # Errors
-    /// Returns the errors of [`gpio_lines::input`].
+    /// Fails as [`gpio_lines::input`] does.
     fn open(chip: &Path, input: u32, output: u32, waits: bool) -> io::Result<Self> {
         let output = gpio_lines::output(chip, output)?;
         Ok(Self {
@@ -197,8 +197,8 @@ impl Initiator for GpioInitiator {
     #[inline]
     fn look(&mut self) -> io::Result<Option<Answer>> {
         while let Some(edge) = self.lines.input.edge()? {
-            // An edge in the other direction is a late answer to an earlier stimulus. Because edges
-            // have no numbers, it is unknown which stimulus it answers.
+            // An edge in the other direction is a late answer to some earlier stimulus. Edges have
+            // no numbers, so it is unknown which stimulus it answers.
             if edge.is_rising == self.is_high
                 && let Some(number) = self.waits_for.take()
             {

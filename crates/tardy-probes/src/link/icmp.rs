@@ -1,5 +1,5 @@
-//! `icmp`: echo requests, which the other machine's kernel answers in softirq. The other machine
-//! needs no software, and no process has to wake up.
+//! `icmp`: sends echo requests, which the other machine's kernel answers in softirq. The other
+//! machine needs no special software, and no process on it has to wake up.
 
 use std::fmt;
 use std::io;
@@ -136,8 +136,9 @@ impl IcmpInitiator {
     fn request(&self, number: u64) -> [u8; PACKET_BYTES] {
         let mut packet = [0; PACKET_BYTES];
         packet[0] = ECHO_REQUEST;
-        // A ping socket replaces the identifier with its own. A raw socket sends this identifier,
-        // but the initiator recognises answers by the conversation.
+        // If the socket is a ping socket, the kernel replaces the identifier with its own. If it is
+        // a raw socket, this identifier is sent. In both cases, the initiator recognises answers by
+        // the number of the conversation.
         packet[4..6].copy_from_slice(&(std::process::id() as u16).to_be_bytes());
         packet[6..8].copy_from_slice(&(number as u16).to_be_bytes());
         packet[8..16].copy_from_slice(&self.conversation.to_le_bytes());

@@ -31,7 +31,7 @@ pub(super) const INFO: LinkInfo = LinkInfo {
     parse: |device| Ok(Arc::new(Device(device.into()))),
 };
 
-/// Maximum time for the other end to follow RTS, when the link is opened and after a lost answer.
+/// How long the other end may take to follow RTS, when the link is opened and after a lost answer.
 const SETTLE: Nanos = Nanos::from_millis(500);
 
 /// A serial device.
@@ -108,7 +108,7 @@ impl LineInitiator {
     /// Returns an error if the device fails.
     fn floor(&self) -> io::Result<Nanos> {
         let floor = floor(|| {
-            // The level stays the same, so the other end notices nothing.
+            // The new level equals the current one, so the other end notices nothing.
             serial::set_modem_lines(&self.device, serial::RTS, self.is_on)?;
             serial::modem_lines(&self.device).map(drop)
         })?;
@@ -161,9 +161,9 @@ impl Initiator for LineInitiator {
 
     fn recover(&mut self) {
         self.waits_for = None;
-        // A responder that missed the change sleeps until the next change. Changing the level back
-        // wakes the responder. The wait until the responder follows this change is not recorded as
-        // a round trip.
+        // If the responder missed the change, it sleeps until the next change. So the initiator
+        // changes the level back, which wakes it. How long the responder takes to follow this
+        // second change is not recorded as a round trip.
         if !self.settles().unwrap_or(true) && self.set(!self.is_on).is_ok() {
             let _ = self.settles();
         }

@@ -38,7 +38,7 @@ const PORT_REMEDY: &str = "load the drivers (modprobe parport_pc ppdev; they nee
 
 /// The data line that carries the pulses.
 const LINE: u8 = 1;
-/// Maximum time for the other end to answer, when the link is opened and after a lost answer.
+/// How long the other end may take to answer, when the link is opened and after a lost answer.
 const SETTLE: Nanos = Nanos::from_millis(500);
 /// Number of stimuli that are sent when the link is opened. Each must be answered.
 const TRIALS: u32 = 3;
@@ -202,7 +202,7 @@ impl Responder for PortResponder {
                 continue;
             }
             let woken = Nanos(clock::monotonic());
-            // The responder cannot distinguish pulses that arrived while it answered, so they get
+            // Pulses that arrived while the responder answered cannot be told apart, so they get
             // one answer.
             answered.others += u64::from(pulses - 1);
             match pulse(port) {

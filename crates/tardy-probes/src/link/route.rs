@@ -1,9 +1,9 @@
 //! Detects whether an address is outside this machine.
 //!
-//! If a responder answers, the digest of its machine's boot ID shows whether it is outside. The
-//! target of echo requests is assumed to be outside if the network device of its route has
-//! hardware. If a link does not leave this machine, its series has `external=false` and supports no
-//! verdict.
+//! If a process answers, the digest of its machine's boot ID shows whether that machine is another
+//! one. If a kernel answers (echo requests), the target is assumed to be another machine if the
+//! route to it uses a network device with hardware. If a link does not leave this machine, its
+//! series has `external=false` and supports no verdict.
 
 use std::net::{IpAddr, Ipv4Addr};
 

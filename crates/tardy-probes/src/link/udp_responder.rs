@@ -1,5 +1,5 @@
-//! The responder's end of `udp`: answers the peer of its session. Each answered datagram gets one
-//! answer of the same length.
+//! The responder's end of `udp`, which answers the peer of its session. Each answered datagram gets
+//! one answer of the same length.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -31,14 +31,14 @@ struct KnownSecret {
     own: Secret,
 }
 
-/// The responder's reaction to a datagram.
+/// What the responder does with a datagram.
 enum Fate {
     /// The session's peer gets an answer.
     Answered { answer: Packet, is_stimulus: bool },
     /// A possible peer gets a challenge to prove that it knows the secret.
     Challenged(Packet),
-    /// A peer has proved that it knows the secret. This packet, the reply, proves that the
-    /// responder knows the secret, too.
+    /// A peer has proved that it knows the secret. This reply proves that the responder knows the
+    /// secret, too.
     Opened(Packet),
     /// The datagram comes from another sender and gets no answer.
     Stranger,
@@ -57,8 +57,8 @@ impl Fate {
         }
     }
 
-    /// Returns whether the datagram comes from a peer that is answered. A challenged hello does not
-    /// count, because any host can send one.
+    /// Returns whether the datagram comes from a peer that the responder answers. A challenged
+    /// hello does not count, because any host can send one.
     fn is_of_the_peer(&self) -> bool {
         matches!(self, Self::Answered { .. } | Self::Opened(_))
     }
@@ -254,7 +254,7 @@ impl Responder for UdpResponder {
             answered.sessions = self.session.opened;
             if let Some(until) = rest {
                 answered.rests += 1;
-                // If this sleep fails, the next datagram leads to another sleep.
+                // If this sleep fails, the next datagram leads to another attempt.
                 let _ = clock::sleep_until(&clock::Instant::from_nanos(until.get()));
             }
         }

@@ -12,22 +12,23 @@ use super::PROBES;
 use super::member::{OpenContext, ProbeInstance};
 use super::series_info::{SeriesInfo, SeriesKind};
 
-/// A probe's description of itself.
+/// What a probe states about itself.
 #[derive(Debug)]
 pub struct ProbeInfo {
     /// Name on the command line and in file names: lower case, digits, dashes.
     pub name: &'static str,
-    /// The timed operation, short enough for one line of a list.
+    /// What is timed, short enough for one line of a list.
     pub about: &'static str,
-    /// The timed operation, in one sentence.
+    /// What is timed, in one sentence.
     pub times: &'static str,
-    /// The context in which the probe's timer expires (hard interrupt, softirq or thread), on stock
+    /// In which context the probe's timer expires (hard interrupt, softirq or thread), on stock
     /// kernels (`stock kernel: ...`) and on PREEMPT_RT (`PREEMPT_RT: ...`).
     pub context: &'static str,
     /// The paper or program that the probe comes from, or `today`.
     pub source: &'static str,
-    /// Parameters in addition to those of every probe (`request::COMMON`). Values without names are
-    /// assigned in this order, before the parameters of every probe.
+    /// Parameters of this probe, in addition to those that every probe has (`request::COMMON`). In
+    /// a request, values without names are assigned to these parameters in this order, before those
+    /// of `request::COMMON`.
     pub parameters: &'static [Parameter],
     /// The probe's series. Each instance of the probe has all of these series, and the first series
     /// has the probe's name.
@@ -38,12 +39,12 @@ pub struct ProbeInfo {
     pub policy: PolicyName,
     /// Default period.
     pub period: Nanos,
-    /// Whether the probe's resource exists only once in a process or a machine, so that two probes
-    /// of this kind would conflict. Each thread can have a POSIX timer, and each pair of threads a
-    /// message queue, so these probes are not single.
+    /// Whether the probe's resource exists only once per process or machine, so that two probes of
+    /// this kind would conflict. A POSIX timer exists once per thread, and a message queue once per
+    /// pair of threads, so probes that use these are not single.
     pub is_single: bool,
-    /// The event that the probe waits for. Three kinds of probes do not count as waiting for a
-    /// timer: pairs of threads, probes whose cycles are started externally, and probes that measure
+    /// What the probe waits for. Three kinds of probes do not count as waiting for their own timer:
+    /// pairs of threads, probes whose cycles something else starts, and probes that measure
     /// interval errors. A constant latency, such as that of a tick, does not show in interval
     /// errors.
     pub waits_for: WaitsFor,
@@ -53,16 +54,16 @@ pub struct ProbeInfo {
     pub system_calls: &'static [&'static str],
     /// Additional system calls if the kernel's tracepoints are readable.
     pub traced_system_calls: &'static [&'static str],
-    /// Whether the probe's timer can use another clock than the run's.
+    /// Whether the probe's timer can use a clock other than the run's.
     pub sets_any_clock: bool,
     /// Whether the probe reads CLOCK_REALTIME, which can be set during the run.
     pub reads_time_of_day: bool,
-    /// The source of the cycles that the probe times.
+    /// What starts the cycles that the probe times.
     pub cycles: Cycles,
     /// Whether the kernel throttles the probe's threads when they use up their runtime, and then
     /// sends SIGXCPU.
     pub is_throttled: bool,
-    /// Returns the period of a probe whose own parameters determine it, such as the rate of a
+    /// Returns the period of a probe that its own parameters determine, such as the rate of a
     /// device.
     pub period_of: fn(&Values) -> Option<Nanos>,
     /// Checks the request and the machine's requirements. Changes nothing.
@@ -72,7 +73,7 @@ pub struct ProbeInfo {
     pub open: fn(OpenContext<'_>) -> std::io::Result<ProbeInstance>,
 }
 
-/// The source of a probe's cycles.
+/// What starts a probe's cycles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cycles {
     /// The probe starts its cycles. The due times of the cycles can be aligned, and `--cycles`
@@ -89,16 +90,16 @@ pub enum Cycles {
 pub enum Placement {
     /// One instance on each measured CPU.
     EachCpu,
-    /// One instance, on the first measured CPU, because the machine has one such device, or a
-    /// process one such timer.
+    /// One instance, on the first measured CPU, because the machine has only one such device, or a
+    /// process only one such timer.
     FirstCpu,
-    /// One instance, on any CPU.
+    /// One instance, on no particular CPU.
     Unbound,
     /// As many instances as the parameter `copies` states. The threads of these instances move
     /// among the measured CPUs.
     Copies,
-    /// As many instances as measured CPUs. The threads of these instances move among all CPUs,
-    /// because the kernel does not bind them.
+    /// As many instances as measured CPUs. Their threads move among all CPUs, because the kernel
+    /// does not let them be bound.
     CopyACpu,
 }
 
@@ -112,8 +113,8 @@ pub enum Refusal {
 }
 
 impl ProbeInfo {
-    /// The description of most probes: a thread on each measured CPU that waits for its own timer
-    /// at each due time of a grid. Other probes state only their differences.
+    /// The description that most probes share: a thread on each measured CPU waits for its own
+    /// timer at each due time of a grid. Other probes state only their differences.
     pub(super) const USUAL: Self = Self {
         name: "",
         about: "",
@@ -150,7 +151,7 @@ impl ProbeInfo {
     }
 
     /// Returns the schedule of the probe's threads. A pair of threads records events, but one of
-    /// the two threads follows a grid of due times.
+    /// its two threads waits for the due times of a grid.
     #[must_use]
     pub fn schedule(&self, period: Nanos, start: Nanos, dither: Nanos) -> Schedule {
         let kind = if self.has_schedule() {
@@ -183,7 +184,7 @@ impl ProbeInfo {
                  {others} or {last}"
             ));
         }
-        // External loops, players and responders have their own due times.
+        // External loops, players and responders determine their own due times.
         let has_own_grid = self.has_schedule() && self.cycles == Cycles::Own;
         match clocks.align {
             Some(clock) if !has_own_grid => Err(format!(
@@ -195,15 +196,16 @@ impl ProbeInfo {
         }
     }
 
-    /// Returns the length of a cycle: the period, or about the time of a clock read for probes that
-    /// read a clock continuously.
+    /// Returns the length of a cycle: the period or, for probes that read a clock continuously,
+    /// about the time of one read.
     #[must_use]
     pub fn cycle(&self, period: Nanos) -> Nanos {
         const READ: Nanos = Nanos(25);
         if self.has_period() { period } else { READ }
     }
 
-    /// Returns whether the probe waits for periods, rather than looking for gaps continuously.
+    /// Returns whether the probe waits for the next period, instead of looking for gaps
+    /// continuously.
     #[must_use]
     pub fn has_period(&self) -> bool {
         self.waits_for != WaitsFor::Nothing

@@ -1,8 +1,8 @@
 //! `itimer`: the periodic signal of setitimer(2), as in test A of abeni2002.
 //!
 //! A process has only one such timer, so the probe has one thread, on the first measured CPU. If a
-//! signal is already pending, the kernel merges further ones into it without a trace. The summary
-//! therefore fits a grid to the activations, and counts the expiries of the grid that have no
+//! signal is already pending, the kernel drops further ones, and nothing records that. So the
+//! summary fits a grid to the activations, and counts the due times of the grid without an
 //! activation.
 
 use std::io;

@@ -1,4 +1,4 @@
-//! `parallel`: several threads that make relative sleeps, on fewer CPUs than threads, as in figure
+//! `parallel`: several threads that make relative sleeps, and fewer CPUs than threads, as in figure
 //! 4 of mckenney2009.
 
 use std::io;

@@ -87,7 +87,7 @@ const fn own(name: &'static str, means: &'static str, kind: Kind) -> Parameter {
 #[derive(Debug, Clone)]
 pub struct ProbeSpec {
     pub info: &'static ProbeInfo,
-    /// The given values, by parameter.
+    /// The values that the user gave, by parameter.
     pub given: BTreeMap<&'static str, Value>,
     /// The text that the user wrote.
     text: String,
@@ -158,7 +158,7 @@ impl ProbeSpec {
     /// Parses one request.
     ///
     /// # Errors
-    /// Returns [`ProbeRequestError`].
+    /// Returns a [`ProbeRequestError`] if the text is not a valid request.
     pub fn parse(text: &str) -> Result<Self, ProbeRequestError> {
         let (name, rest) = text
             .trim()

@@ -1,5 +1,5 @@
-//! `sched-deadline`: the periodic loop under SCHED_DEADLINE, with a runtime in each period, and
-//! work that may exceed it.
+//! `sched-deadline`: the periodic loop under SCHED_DEADLINE, with a runtime in each period. The
+//! probe can also do work that exceeds this runtime.
 //!
 //! The kernel does not allow such a thread to be bound to a CPU. When a thread has used up its
 //! runtime, the kernel throttles it until the next period, and sends SIGXCPU
@@ -133,8 +133,8 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         let start = ready.wait();
         let mut is_first = true;
         by_due_times(&thread.at(start.at), producer, start.control, |due| {
-            // Does the work of the previous period, whose sample has been taken. The loop itself
-            // needs only a few us of the runtime.
+            // Does the work of the previous period, after that period's sample was taken. The loop
+            // itself needs only a few us of the runtime.
             if work > 0 && !std::mem::take(&mut is_first) {
                 let end = clock::thread_cpu_time() + work;
                 while clock::thread_cpu_time() < end {}

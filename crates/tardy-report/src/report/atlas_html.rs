@@ -48,9 +48,9 @@ pub fn page(atlas: &Atlas) -> String {
 }
 
 fn style() -> String {
-    // The colours of the lower half of the levels are close to the colour of the background, and
-    // the colours of the upper half are close to the colour of the text. Text on the upper half is
-    // therefore drawn in the background's colour.
+    // The colours of the lower levels are close to the background colour, and the colours of the
+    // upper levels are close to the text colour. On the upper levels, text is therefore drawn in
+    // the background colour.
     let levels = |level: usize| {
         let ink = if level >= HEAT_LEVELS / 2 {
             "--surface"
@@ -113,7 +113,7 @@ fn heat_cell(
     html! { td class=[class] title=(told(cell, kernel, load)) { (word(cell, shown)) } }
 }
 
-/// Returns all known facts about a cell.
+/// Returns everything that is known about a cell.
 fn told(cell: &AtlasCell, kernel: &str, load: &str) -> String {
     let Some(numbers) = &cell.numbers else {
         return format!("{kernel} under {load}: no samples");
@@ -176,7 +176,7 @@ impl LogScale {
         (steps.max(0.0) as usize).min(HEAT_LEVELS - 1)
     }
 
-    /// Returns the smallest value of a level.
+    /// Returns the smallest value that belongs to a level.
     fn from(self, level: usize) -> String {
         tardy_core::units::three_digits((self.least * self.step.powi(level as i32)).round())
     }

@@ -213,7 +213,7 @@ fn warnings_of_trace(tracing: &TracingRecord) -> Vec<String> {
 
 /// Maximum number of rows in the table of stacks.
 const STACKS_SHOWN: usize = 8;
-/// Maximum number of functions shown of a stack; the innermost ones are shown.
+/// Maximum number of functions that are shown of a stack, starting with the innermost.
 const FUNCTIONS_SHOWN: usize = 6;
 
 fn stacks(out: &mut String, rows: &[StackRow], all: u64) {
@@ -272,7 +272,7 @@ pub(super) fn second_opinion_head(opinion: &SecondOpinion) -> String {
     )
 }
 
-/// Returns how far the trace agrees with timerlat, for the two parts of a latency.
+/// Returns how well the trace agrees with timerlat; both parts of a latency are compared.
 pub(super) fn second_opinions(opinion: &SecondOpinion) -> [(&'static str, String); 2] {
     [
         ("to its timer's function", opinion.interrupt),
@@ -318,7 +318,7 @@ pub(super) fn loop_name(looped: &LoopRow) -> String {
     format!("{}{id} ({priority})", looped.thread)
 }
 
-/// Describes a late sample: the holders of the CPU as a time line, sections, and functions.
+/// Describes a late sample: a time line of who had the CPU, then sections and functions.
 #[must_use]
 pub fn late_sample(name: &str, story: &SampleStory) -> String {
     let mut out = String::new();

@@ -9,9 +9,9 @@ use tardy_chart::xml::escape;
 pub enum Outcome {
     /// The test passed.
     Passed,
-    /// The test failed, with the reason.
+    /// The test failed; contains the reason.
     Failed(String),
-    /// The test was not decided, with the reason.
+    /// The test came to no decision; contains the reason.
     Skipped(String),
 }
 

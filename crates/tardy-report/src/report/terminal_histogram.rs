@@ -24,8 +24,8 @@ pub enum Blocks {
 }
 
 impl Blocks {
-    /// Returns the characters that the environment's locale supports. The precedence of variables
-    /// is that of locale(7).
+    /// Returns the characters that the locale in the environment supports. The variables have the
+    /// same precedence as in locale(7).
     #[must_use]
     pub fn of_environment() -> Self {
         let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -56,7 +56,7 @@ impl Blocks {
 }
 
 /// Returns the histogram in `height` lines of at most `width` characters, plus a line for its axis;
-/// empty without samples or space.
+/// empty if there are no samples or there is no space.
 #[must_use]
 pub fn text(
     histogram: &Histogram,
@@ -90,7 +90,7 @@ pub fn text(
         .collect()
 }
 
-/// Returns the filled height of a column: 0 without samples, at least 1 with a sample, and the full
+/// Returns the filled height of a column: 0 for no samples, at least 1 for any sample, and the full
 /// height for the largest count.
 fn level(count: u64, highest: u64, height: usize, blocks: Blocks) -> usize {
     let parts = height * (blocks.glyphs().len() - 1);
@@ -121,7 +121,7 @@ fn line(row: usize, height: usize, highest: u64, levels: &[usize], blocks: Block
     )
 }
 
-/// Returns the axis with values below their columns. Powers of ten are preferred, and the largest
+/// Returns the axis, with each value below its column. Powers of ten are preferred, and the largest
 /// value is always shown.
 fn axis(bins: &Bins, scale: Scale, (min, max): (i64, i64), quantity: &str, width: usize) -> String {
     let largest = format!("max {}", three_digits(max as f64));
@@ -133,7 +133,7 @@ fn axis(bins: &Bins, scale: Scale, (min, max): (i64, i64), quantity: &str, width
     ticks.retain(|tick| tick.is_named);
     ticks.sort_by_key(|tick| !is_decade(tick.value));
     for tick in ticks {
-        // A mark is below the column of the value, and the value follows the mark.
+        // Each mark is below the column of its value, and the value's text follows the mark.
         let name: Vec<char> = format!("'{}", latency_name(tick.value)).chars().collect();
         let at = MARGIN + bins.index(tick.value as i64);
         let room = at.saturating_sub(1)..at + name.len() + 1;

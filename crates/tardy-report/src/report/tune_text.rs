@@ -13,7 +13,8 @@ use tardy_tune::setting::{Setting, Standing};
 
 use super::table::Table;
 
-/// Maximum number of files that are named for a setting. The number of further files follows.
+/// Maximum number of files that are named for one setting. If there are more, their number follows
+/// in the text.
 const FILES_SHOWN: usize = 1;
 
 pub fn plan(

@@ -1,8 +1,9 @@
 //! Reads the samples of a run, grouped by intervals of time.
 //!
-//! A comparison by time blocks is inconclusive if samples depend on each other for longer than a
-//! block. Without this rule, a second run on the same machine, seconds after the first, can appear
-//! to be worse. Such a comparison needs longer runs, or four runs per side.
+//! A comparison by time blocks is inconclusive if samples depend on each other over more than a
+//! block's length. Without this rule, a second run on the same machine can appear to be worse, even
+//! if it starts seconds after the first. Such a comparison needs longer runs, or at least four runs
+//! per side.
 
 use tardy_core::units::Nanos;
 use tardy_run::record::{RunRecord, SeriesRecord};
@@ -12,7 +13,7 @@ use tardy_samples::read_series::SeriesError;
 /// Reads all series of a run in intervals of `length`.
 ///
 /// # Errors
-/// Returns [`SeriesError`] if a series cannot be read.
+/// Fails with a [`SeriesError`] if a series cannot be read.
 pub fn read(
     folder: &std::path::Path,
     record: &RunRecord,

@@ -1,8 +1,9 @@
-//! Finds changes over time in series that have one number per run. Latencies and costs over time
-//! share this code.
+//! Finds changes over time in series that have one number per run. Comparisons of latencies over
+//! time and of costs over time share this code.
 //!
 //! The allowed probability of a false change is divided among all numbers. If many probes,
-//! quantiles and metrics were tested separately, some of them would change by chance.
+//! quantiles and metrics were each tested with the full probability, some of them would seem to
+//! change by chance.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -20,7 +21,7 @@ use super::model::Outcome;
 /// change.
 pub(super) const RUNS_MIN: usize = 8;
 
-/// A change of one number.
+/// A change that one number made.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// Index of the first run after the change.
@@ -30,7 +31,7 @@ pub struct Step {
     pub before_ns: f64,
     /// Geometric mean of the runs from this change to the next one.
     pub after_ns: f64,
-    /// Probability that chance alone causes such a difference.
+    /// Probability that chance alone causes a difference of this size.
     pub probability: f64,
 }
 
@@ -43,8 +44,8 @@ pub struct Change {
     pub changed: Vec<FactDifference>,
 }
 
-/// Returns the folders of the runs at or below `paths`, without duplicates. A repeated run would
-/// look like a constant level.
+/// Returns the folders of the runs at or below `paths`, without duplicates. A run that is given
+/// twice would look like a constant level.
 pub fn folders_once(paths: &[PathBuf]) -> Vec<PathBuf> {
     let mut known = BTreeSet::new();
     let mut is_new =
@@ -57,7 +58,8 @@ pub fn folders_once(paths: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 /// Returns the parameters of the search for changes in each of `tracks` numbers. The allowed
-/// probability is divided among the numbers, because among many numbers, some change by chance.
+/// probability of a false change is divided among the numbers, because if there are many numbers,
+/// some change by chance.
 pub(super) fn search(tracks: usize) -> Search {
     let one = Search::default();
     Search {
@@ -107,8 +109,9 @@ pub(super) fn changes<'a>(
         .collect()
 }
 
-/// Returns the verdict on the latest changes, and the text that states it. If any number got worse,
-/// the one that got worse most decides. If none got worse, the number that improved most decides.
+/// Returns the verdict on the latest changes, and the text that states it. If any numbers got
+/// worse, the one that got worse most decides the verdict. If no number got worse, the one that
+/// improved most decides it.
 pub(super) fn verdict(
     latest: impl Iterator<Item = (Step, String)>,
     runs: usize,

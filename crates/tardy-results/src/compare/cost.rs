@@ -1,12 +1,12 @@
-//! Compares costs. For each service or program, computes by how many percent it costs more, with an
-//! interval and a verdict.
+//! Compares costs. For each service or program, computes by how many percent the candidate's cost
+//! is higher, with an interval and a verdict.
 //!
-//! Costs are compared as ratios (Hodges and Lehmann's shift of logarithms). The reasons are that
-//! the value of a trial is a sum of many delays, which are never negative, and that users want to
+//! Costs are compared as ratios (Hodges and Lehmann's shift of logarithms). Ratios are used because
+//! the value of a trial is a sum of many delays that are never negative, and because users want to
 //! know a percentage. With at least four runs per side, each run counts as one number. With fewer
-//! runs, the trials are compared. With many metrics, some differ by chance. So the intervals are
-//! widened as for latencies, and the probability that any verdict is wrong is at most 1 %. Programs
-//! are compared by their averages, as in mckenney2009.
+//! runs, the trials are compared. If there are many metrics, some differ by chance. So the
+//! intervals are widened as for latencies, and the probability that any verdict is wrong is at most
+//! 1 %. Programs are compared by their averages, as in mckenney2009.
 
 use std::path::{Path, PathBuf};
 
@@ -32,13 +32,14 @@ use crate::cost::summary::{CostSummary, CostSummaryError, MetricSummary, of_reco
 pub struct CostComparison {
     /// The worst verdict of all candidates.
     pub verdict: Outcome,
-    /// Maximum difference that does not matter.
+    /// Largest difference that does not matter to the user.
     pub margin: Margin,
     /// Confidence of each interval before it is widened for the number of rows.
     pub confidence: Confidence,
-    /// Unit of the costs: `ns`, or `instructions` of emulated machines.
+    /// Unit of the costs: `ns`, or `instructions` if emulated machines were measured.
     pub unit: &'static str,
-    /// Whether whole programs were timed. Their averages are compared, as in mckenney2009.
+    /// Whether the timed operations are whole programs. Programs are compared by their averages, as
+    /// in mckenney2009.
     pub is_of_programs: bool,
     pub base: CostSide,
     /// The candidates, in the order of the command line.
@@ -61,7 +62,7 @@ pub struct CostCandidate {
     pub side: CostSide,
     /// The verdict over all rows.
     pub verdict: Outcome,
-    /// Caveats to read before the numbers.
+    /// Caveats that a reader must know before the numbers.
     pub warnings: Vec<String>,
     /// Other differences between the runs.
     pub changed: Vec<FactDifference>,
@@ -75,8 +76,8 @@ pub struct CostRow {
     pub metric: String,
     /// Number of bytes that one operation moves, for bandwidths.
     pub bytes: Option<u64>,
-    /// The cost in the baseline: for a service, the minimum over its runs; for a program, the
-    /// average over its trials.
+    /// The cost in the baseline: for a service, the minimum over the baseline's runs; for a
+    /// program, the average over its trials.
     pub base: f64,
     pub candidate: f64,
     /// By how many percent the candidate costs more than the baseline; mckenney2009 calls this the
@@ -84,7 +85,7 @@ pub struct CostRow {
     pub advantage_percent: f64,
     /// Interval of the percentage; absent if there are too few data.
     pub interval_percent: Option<Interval>,
-    /// Whether the candidate costs less, more, or the same within the margin.
+    /// Whether the candidate costs less than the baseline, more, or the same within the margin.
     pub verdict: Outcome,
 }
 
@@ -116,8 +117,8 @@ pub(super) struct Side {
     pub(super) runs: Vec<CostSummary>,
 }
 
-/// Returns whether `path` contains costs. The first run decides, and the other runs must be of the
-/// same kind.
+/// Returns whether `path` contains costs. The first run decides this, and the other runs must be of
+/// the same kind.
 #[must_use]
 pub fn is_cost(path: &Path) -> bool {
     folders(path)
@@ -129,7 +130,7 @@ pub fn is_cost(path: &Path) -> bool {
 /// Compares the costs of each candidate with those of `base`.
 ///
 /// # Errors
-/// Returns [`CostCompareError`].
+/// Fails with a [`CostCompareError`] if the costs cannot be read or compared.
 pub fn compare(
     base: &Path,
     candidates: &[PathBuf],
@@ -308,8 +309,8 @@ fn row(name: &str, base: &Side, side: &Side, of_runs: bool, judge: RowJudge) -> 
     )
 }
 
-/// Judges one of several rows. The widened intervals limit the probability that any of the verdicts
-/// is wrong.
+/// Judges one of several rows. The intervals are widened, which limits the probability that any of
+/// the verdicts is wrong.
 #[derive(Clone, Copy)]
 struct RowJudge {
     margin: Margin,
@@ -319,8 +320,8 @@ struct RowJudge {
 }
 
 impl RowJudge {
-    /// Returns the row of a metric; `None` if one side costs nothing. A cost that was computed by
-    /// subtraction can be zero, and then there is no ratio.
+    /// Returns the row of a metric; `None` if the metric costs nothing on one side. A cost that was
+    /// computed by subtraction can be zero; then no ratio exists.
     fn row(
         self,
         (name, bytes): (&str, Option<u64>),
@@ -518,7 +519,7 @@ mod tests {
             judge(&base, &times(1.05), margin).verdict,
             Outcome::Inconclusive
         );
-        // 110 ns against 100 ns is within a margin of 20 ns.
+        // With a margin of 20 ns, 110 ns and 100 ns count as equal.
         assert_eq!(
             judge(
                 &base,

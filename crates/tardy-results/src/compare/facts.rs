@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tardy_machine::checks::{StoredFinding, StoredState};
 use tardy_run::record::RunRecord;
 
-/// Facts that differ between any two runs, and are therefore ignored.
+/// Facts that differ between any two runs and are therefore ignored.
 const LEFT_OUT: [&str; 3] = [
     "machine.boot_id",
     "machine.memory.available_bytes",
@@ -55,7 +55,7 @@ pub fn differences(base: &RunRecord, candidate: &RunRecord) -> Vec<FactDifferenc
     differences
 }
 
-/// Returns the facts of a run at these paths of `run.json`. An unknown fact is `None`.
+/// Returns the values of a run's facts at these paths of `run.json`. An unknown fact is `None`.
 #[must_use]
 pub fn of_names<const COUNT: usize>(
     record: &RunRecord,
@@ -65,8 +65,8 @@ pub fn of_names<const COUNT: usize>(
     names.map(|name| facts.remove(name))
 }
 
-/// Returns the checks of `tardy doctor` that are good on one side only. Only the states are
-/// compared, because counts in the texts vary between runs.
+/// Returns the checks of `tardy doctor` that are good on one side only. Only the states of the
+/// checks are compared, because the counts in their texts vary between runs.
 fn settings<'a>(
     base: &'a [StoredFinding],
     candidate: &'a [StoredFinding],

@@ -31,9 +31,9 @@ use super::verdict::deciders;
 /// The quantile that the overview shows between median and maximum.
 const HIGH: f64 = 0.999;
 
-/// Compares both sides for one key. `tables` is the number of keys that both sides share. The table
-/// has no verdicts yet: [`settle`] adds them, because it knows all tables. Returns `None` if a side
-/// has no samples.
+/// Compares both sides for one key, that is, for one kind of samples. `tables` is the number of
+/// keys that occur on both sides. The table has no verdicts yet: [`settle`] adds them later, when
+/// all tables are known. Returns `None` if a side has no samples.
 #[must_use]
 pub fn table(
     key: &Key,
@@ -120,8 +120,8 @@ fn is_same(base: &Histogram, candidate: &Histogram) -> bool {
     base.count() == candidate.count() && counts(base) == counts(candidate)
 }
 
-/// Returns the spread between the runs of one side at `quantile`, as measured, stated or
-/// documented; `None` if the values are exact.
+/// Returns how much `quantile` varies between the runs of one side, as measured, stated by the user
+/// or documented; `None` if the values are exact.
 fn between_runs(
     base: &PooledRuns<'_>,
     candidate: &PooledRuns<'_>,
@@ -190,8 +190,8 @@ fn row(settings: &Settings, quantile: f64, base: f64, candidate: f64) -> Row {
     }
 }
 
-/// Widens the interval of a row by the rounding errors of imported samples, because the quantiles
-/// of these samples have the same errors.
+/// Widens the interval of a row by the rounding errors of imported samples, because these errors
+/// affect the quantiles, too.
 fn widen_by_rounding(row: &mut Row, base: &PooledRuns<'_>, candidate: &PooledRuns<'_>) {
     let (from, to) = (base.rounding(), candidate.rounding());
     row.interval_ns = row.interval_ns.map(|interval| Interval {
@@ -201,8 +201,8 @@ fn widen_by_rounding(row: &mut Row, base: &PooledRuns<'_>, candidate: &PooledRun
 }
 
 /// Returns rows in which each run, or each replica, counts as one number. A row shows the medians
-/// of the runs. The interval is the interval of the shift between the sides, widened for the number
-/// of `tables`. The difference of the medians may lie outside this interval. The interval is then
+/// of the runs. Its interval is that of the shift between the sides, widened for the number of
+/// `tables`. The difference of the medians may lie outside this interval. The interval is then
 /// extended to include the difference, so that the verdict also holds for the printed numbers.
 fn rows_of_runs(
     base: &PooledRuns<'_>,
@@ -295,8 +295,8 @@ fn rows_of_blocks(
         let (base_ns, candidate_ns) =
             (from.quantile(found.quantile)?, to.quantile(found.quantile)?);
         let mut row = row(settings, found.quantile, base_ns, candidate_ns);
-        // Blocks store values with a precision of only 1/1024. The interval is shifted by the
-        // resulting error of the difference.
+        // Blocks store values with a precision of only 1/1024. The interval is moved by the error
+        // that this causes in the difference.
         let moved = row.difference_ns - found.difference;
         row.interval_ns = found.interval.map(|interval| Interval {
             lower: interval.lower + moved,
@@ -338,8 +338,9 @@ fn reach_of_runs(
     })
 }
 
-/// Returns rows from order statistics. The quantile of each side lies between two of its samples,
-/// so the difference of the quantiles lies between differences of these samples.
+/// Returns rows whose intervals come from order statistics. The quantile of each side lies between
+/// two samples of that side, so the difference of the quantiles lies between differences of these
+/// samples.
 fn rows_of_ranks(
     base: &PooledRuns<'_>,
     candidate: &PooledRuns<'_>,
@@ -430,8 +431,8 @@ fn overview(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>, method: Method) -
     }
 }
 
-/// Widens the intervals so that the intervals of all tables hold at the same time, and adds the
-/// verdicts of rows and tables.
+/// Widens the intervals so that those of all tables are correct at the same time, and adds the
+/// verdicts on rows and tables.
 ///
 /// Only the intervals from blocks are widened here, for the number of rows in all block
 /// comparisons. The intervals of other methods are already wide enough for the number of tables.
@@ -475,8 +476,8 @@ pub fn settle(tables: &mut [Table], settings: &Settings) {
     }
 }
 
-/// Marks the numbers of the overview on which the comparison has a verdict other than inconclusive.
-/// If both sides have the same samples, marks all numbers.
+/// Marks the numbers of the overview for which the comparison has a verdict other than
+/// inconclusive. If both sides have the same samples, marks all numbers.
 fn mark_decided(table: &mut Table) {
     let of_maxima = table.maxima.as_ref().and_then(|maxima| maxima.verdict);
     let of_quantile = |quantile: f64| {
@@ -492,8 +493,8 @@ fn mark_decided(table: &mut Table) {
     table.overview.max.is_decided = is_decided(of_maxima);
 }
 
-/// Returns the factor by which an interval must be widened so that, with the probability 1 -
-/// [`CHANCE_OF_ANY`], all of `statements` intervals hold.
+/// Returns the factor by which each interval must be widened so that all of `statements` intervals
+/// are correct with the probability 1 - [`CHANCE_OF_ANY`].
 pub(super) fn stretched(
     statements: usize,
     confidence: Confidence,

@@ -1,5 +1,5 @@
-//! Tests comparisons of generated runs, in memory, whose true difference is known. These tests are
-//! a short form of `compare` in docs/proof-archive.md.
+//! Tests comparisons of runs that are generated in memory with a known true difference. These tests
+//! are a short form of the proof `compare` in docs/proof-archive.md.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
@@ -32,8 +32,8 @@ fn settings(between_runs: Option<f64>, margin: f64) -> Settings {
     }
 }
 
-/// Returns a run with a random level. The level is the exponential of a sum of uniform numbers,
-/// which is approximately log-normal with the deviation `spread`.
+/// Returns a run with a random level. The level is the exponential of a sum of uniform numbers. It
+/// is approximately log-normal, with the deviation `spread`.
 fn run(random: &mut Pcg64, spread: f64, times: f64) -> RunGroup {
     let gaussian = (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0;
     let level = times * (spread * gaussian).exp();
@@ -159,7 +159,7 @@ fn two_runs_a_side_that_differ_more_than_is_assumed_are_believed() {
 const DEADLINE: Nanos = Nanos::from_micros(200);
 
 /// Makes a run of a minute with bursts of 200 ms, in which 30 % of the samples miss the deadline.
-/// `bursts` draws the random number of bursts, about ten on average.
+/// `bursts` draws a random number of bursts, about ten on average.
 fn run_with_bursts(random: &mut Pcg64, bursts: impl Fn(&mut Pcg64) -> usize) -> RunGroup {
     let count = 60_000;
     let mut samples: Vec<i64> = (0..count)

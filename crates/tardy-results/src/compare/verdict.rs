@@ -1,8 +1,8 @@
 //! Derives the verdict of a comparison from its tables, and explains it in words.
 //!
 //! The first line of a comparison states how many of its tables are better and how many are worse.
-//! If some tables are better and others are worse, the verdict is mixed, so neither kind hides the
-//! other.
+//! If some tables are better and others are worse, the verdict is mixed, because otherwise one kind
+//! would hide the other.
 
 use tardy_core::units::three_digits;
 
@@ -20,7 +20,7 @@ pub fn of_tables(tables: &[Table]) -> (Outcome, String) {
     (outcome, reason(outcome, tables))
 }
 
-/// Returns whether the comparison is inconclusive for the whole run. A table for a single load has
+/// Returns whether the comparison of the whole runs is inconclusive. A table for a single load has
 /// few samples, so its tail is almost always inconclusive. Such a table counts only if there is no
 /// table for the whole run.
 #[must_use]
@@ -32,8 +32,9 @@ pub fn is_open(tables: &[Table]) -> bool {
         .any(|table| table.verdict == Outcome::Inconclusive)
 }
 
-/// Returns the numbers that decide a table. For a mixed table, returns one better and one worse
-/// number. For an inconclusive table, returns the number that is most likely to exceed the margin.
+/// Returns the numbers that decide the verdict on a table. For a mixed table, returns a number that
+/// is better and one that is worse. For an inconclusive table, returns the number that is most
+/// likely to exceed the margin.
 pub(super) fn deciders(table: &Table) -> Vec<Decider> {
     let wanted: &[Outcome] = match table.verdict {
         Outcome::Better => &[Outcome::Better],
@@ -57,9 +58,9 @@ pub(super) fn deciders(table: &Table) -> Vec<Decider> {
         .collect()
 }
 
-/// Returns the number that decides `verdict`. If the misses have this verdict, they decide, because
-/// the user asked for them. If not, a number that the overview shows has priority, and then the
-/// largest change.
+/// Returns the number that supports `verdict`. If the verdict on the misses is this verdict, the
+/// misses are returned, because the user asked for them. Otherwise, a number that the overview
+/// shows is preferred, and then the largest change.
 fn decider(table: &Table, verdict: Outcome) -> Option<Decider> {
     let decides = |number| Some(Decider { number, verdict });
     if table
@@ -105,8 +106,8 @@ fn decider(table: &Table, verdict: Outcome) -> Option<Decider> {
         .and_then(|(number, ..)| decides(number))
 }
 
-/// Returns a text with the reason for the verdict: the number of tables that are better, worse, or
-/// both, and the largest change of each kind.
+/// Returns a text that gives the reason for the verdict: the number of tables that are better,
+/// worse, or both, and the largest change of each kind.
 fn reason(outcome: Outcome, tables: &[Table]) -> String {
     match outcome {
         Outcome::Equivalent => return equivalent(tables),
@@ -157,7 +158,7 @@ fn reason(outcome: Outcome, tables: &[Table]) -> String {
         said.push(format!("undecided in {open}"));
     }
     if outcome == Outcome::Better && is_open(tables) {
-        // In this case, the command has the exit code of an inconclusive comparison.
+        // The command then has the exit code of an inconclusive comparison.
         said.push("so inconclusive as a whole".to_owned());
     }
     said.join(", ")
@@ -202,7 +203,7 @@ pub fn label(table: &Table, tables: &[Table]) -> String {
 /// Smallest ratio that is printed as a factor. Smaller changes are printed as a difference.
 const FACTOR_FROM: f64 = 3.0;
 
-/// Describes a deciding number in words.
+/// Describes in words a number that decides a verdict.
 fn number(table: &Table, number: DecidingNumber) -> String {
     let (from, to) = values(table, number);
     let name = match number {
@@ -246,7 +247,7 @@ fn equivalent(tables: &[Table]) -> String {
     if tables.iter().all(|table| table.method == Method::Same) {
         return "both sides have the same samples".to_owned();
     }
-    // Finds the highest quantile that every table reaches.
+    // Finds the highest quantile that all tables have.
     let highest = |table: &Table| table.rows.iter().map(|row| row.quantile).reduce(f64::max);
     let up_to = tables.iter().filter_map(highest).reduce(f64::min);
     let up_to = up_to.map_or_else(String::new, |quantile| {
@@ -304,7 +305,7 @@ fn inconclusive(tables: &[Table]) -> String {
     )
 }
 
-/// Returns, in words, how to decide an inconclusive row.
+/// Returns, in words, what the user can do to decide an inconclusive row.
 fn advice(table: &Table, row: &Row) -> String {
     if let Some(factor) = row.data_needed {
         return format!(": measure about {factor:.1} times as long");

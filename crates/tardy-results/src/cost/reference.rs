@@ -1,12 +1,12 @@
-//! Published costs, for comparison.
+//! Published costs, to compare measured ones with.
 //!
-//! Published costs come from other machines, so values cannot be compared with ours. A reader can
-//! compare only whether a real-time kernel costs more or less, and by what ratio.
+//! They come from other machines, so their values cannot be compared with ours. Only two things can
+//! be compared: whether a real-time kernel costs more or less, and by what ratio.
 
 use serde::Serialize;
 use tardy_papers::published::{self, Table};
 
-/// The metric of this tool for each row in the appendix of koolwal2009.
+/// For each row in the appendix of koolwal2009, the metric of this tool.
 const KOOLWAL_METRICS: &[(&str, &str)] = &[
     ("null-call", "null call"),
     ("null-io", "null I/O"),
@@ -37,7 +37,7 @@ const KOOLWAL_METRICS: &[(&str, &str)] = &[
     ("page-fault", "page fault"),
 ];
 
-/// A publication with costs.
+/// A publication that contains costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reference {
     /// Results of LMbench on a 500 MHz AMD Geode LX, for three kernels of 2009.
@@ -59,10 +59,10 @@ impl Reference {
     }
 }
 
-/// Published numbers for metrics that this tool also measures, in columns.
+/// Published numbers for metrics that this tool also measures, as a table.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PublishedTable {
-    /// The publication, with caveats for readers of the numbers.
+    /// The publication, with caveats that readers of the numbers must know.
     pub source: String,
     pub columns: Vec<String>,
     pub rows: Vec<PublishedRow>,
@@ -195,8 +195,8 @@ fn mckenney2009_published() -> PublishedTable {
     }
 }
 
-/// Returns how many percent more time `slow` takes than `fast`: the paper's "throughput advantage
-/// of real fast".
+/// Returns by how many percent `slow` takes longer than `fast`, which the paper calls "throughput
+/// advantage of real fast".
 #[must_use]
 pub fn advantage_percent(fast: f64, slow: f64) -> f64 {
     (slow / fast - 1.0) * 100.0

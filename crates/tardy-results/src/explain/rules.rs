@@ -1,5 +1,5 @@
-//! Rules of a real-time loop: how often each was violated, and the remedy. If the trace has no
-//! events for a rule, the count is absent instead of zero.
+//! The rules of a real-time loop: how often the loop broke each of them, and the remedy. If the
+//! trace has no events that show violations of a rule, the count is absent instead of zero.
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
@@ -15,9 +15,9 @@ pub struct RuleRow {
     pub what: &'static str,
     /// Number of violations; `None` if the trace lacks the events that show violations.
     pub count: Option<u64>,
-    /// Details of the violations, such as the wakers or the longest wait; empty without violations.
+    /// Details of the violations, such as the wakers or the longest wait; empty if there are none.
     pub detail: String,
-    /// The remedy; if the count is absent, the event that must be recorded to get a count.
+    /// The remedy; if the count is absent, the event that must be recorded to get the count.
     pub remedy: &'static str,
 }
 

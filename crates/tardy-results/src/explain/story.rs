@@ -20,16 +20,16 @@ pub struct Story {
     /// Where the due time comes from: the timer, a fitted period, or, if there is neither, the
     /// wake-up itself.
     pub due_from: DueFrom,
-    /// The context that woke the thread.
+    /// What woke the thread.
     pub waker: String,
-    /// Time from the due time until the thread runs.
+    /// Time from the due time until the thread ran.
     pub lateness_ns: u64,
-    /// Time of the thread's first event, in ns after the due time; present only if the trace has no
+    /// Time from the due time to the thread's first event, in ns; present only if the trace has no
     /// switch to the thread. This time is an upper bound of the latency.
     pub first_sign_ns: Option<u64>,
-    /// Events on the path of the wake-up, in order of time.
+    /// Events on the path of the wake-up, in chronological order.
     pub marks: Vec<Mark>,
-    /// The pieces of the latency, in order of time and without gaps.
+    /// The pieces of the latency, in chronological order and without gaps.
     pub pieces: Vec<StoryPiece>,
 }
 
@@ -42,7 +42,7 @@ pub struct Mark {
     pub what: &'static str,
 }
 
-/// A part of the latency, and the holder of the CPU during it.
+/// A part of the latency, with the holder of the CPU.
 #[derive(Debug, Serialize)]
 pub struct StoryPiece {
     /// Start of the piece, in ns from the due time.
@@ -54,8 +54,8 @@ pub struct StoryPiece {
     /// The holder of the CPU.
     #[serde(flatten)]
     pub holder: HolderFacts,
-    /// The functions that were executing when the timer interrupt came, innermost first; empty if
-    /// no stack was recorded.
+    /// The functions that the timer interrupt interrupted, innermost first; empty if no stack was
+    /// recorded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<String>,
     /// The functions in which the holder finally gave up the CPU, innermost first; empty if no

@@ -23,7 +23,7 @@ pub struct HolderRow {
 /// The counted latencies, by component and by holder.
 pub(super) struct LatenessBreakdown {
     pub(super) lateness: Option<Lateness>,
-    /// Components in order of time.
+    /// Components in chronological order.
     pub(super) components: Vec<ComponentRow>,
     /// Holders sorted by the latency that they caused, largest first.
     pub(super) holders: Vec<HolderRow>,

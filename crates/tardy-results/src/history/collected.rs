@@ -1,5 +1,5 @@
-//! Collects the runs of a history. There may be many runs, so only the numbers of each run and its
-//! place in the history are stored.
+//! Collects the runs of a history. Because there may be many runs, only the numbers of each run and
+//! its place in the history are in memory.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
@@ -59,7 +59,7 @@ struct RunValues {
     quantiles: [f64; QUANTILES.len()],
 }
 
-/// The runs of boards and builds, in any order.
+/// The collected runs of all boards and builds, in any order.
 #[derive(Default)]
 pub struct RunCollection {
     boards: Interner<String>,
@@ -67,18 +67,19 @@ pub struct RunCollection {
     facts: Interner<Facts>,
     keys: Interner<Key>,
     runs: Vec<RunPlace>,
-    /// Digests of each run's folder, start, board and build. The digests show whether a run was
-    /// already added. For example, a run may be read from a folder and again from a table.
+    /// For each run, a digest of its folder, start, board and build. The digests show whether a run
+    /// has already been added. For example, a run may be read from its folder and again from a
+    /// table.
     known: HashSet<u64>,
     values: HashMap<(u32, u32), Vec<RunValues>>,
     first: Option<(PathBuf, ClockKind)>,
 }
 
 impl RunCollection {
-    /// Adds a run. Returns false if the run was added before.
+    /// Adds a run. Returns false if the run had already been added.
     ///
     /// # Errors
-    /// Returns [`CompareError::Clocks`] if the clock of the run differs from that of the first run.
+    /// Fails with [`CompareError::Clocks`] if the run uses another clock than the first run.
     pub fn add(&mut self, run: &HistoryRun) -> Result<bool, CompareError> {
         let (base, clock) = self
             .first
@@ -144,8 +145,8 @@ impl RunCollection {
         (builds.into_iter().map(|(_, build)| build).collect(), places)
     }
 
-    /// Returns the numbers of each board, in the order of boards and keys. `places` are the
-    /// positions of the builds, from [`Self::builds`].
+    /// Returns the numbers of each board, in the order of boards and keys. `places` contains the
+    /// positions of the builds, as returned by [`Self::builds`].
     pub(super) fn series(&self, places: &[usize]) -> Vec<Series> {
         let mut all: Vec<(&String, &Key, &Vec<RunValues>)> = Vec::with_capacity(self.values.len());
         all.extend(self.values.iter().map(|(&(board, key), values)| {
@@ -162,7 +163,7 @@ impl RunCollection {
     }
 
     /// Returns the facts that differ between two runs of a board: the last run before build `from`,
-    /// and the first run with `from` or a later build.
+    /// and the first run of `from` or of a later build.
     pub(super) fn changed(
         &self,
         board: &str,
@@ -185,7 +186,7 @@ impl RunCollection {
             .map_or_else(Vec::new, |(before, after)| self.differences(before, after))
     }
 
-    /// Compares all recorded facts if the folders still exist, otherwise the collected facts.
+    /// If the folders still exist, all recorded facts are compared, otherwise the collected facts.
     fn differences(&self, before: &RunPlace, after: &RunPlace) -> Vec<FactDifference> {
         let record = |run: &RunPlace| {
             folder::open(&run.folder)

@@ -12,8 +12,8 @@ use crate::compare::facts;
 use crate::compare::group::{Key, RunGroup, groups};
 use crate::compare::side::{CompareError, RunSide};
 
-/// Quantiles that a history may follow. It follows the median and the highest quantile beyond which
-/// every run of a series has enough samples.
+/// Quantiles that a history may follow. Of these, it follows the median and the highest quantile
+/// beyond which every run of a series has enough samples.
 pub const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 /// Facts about machine and plan that are stored, with their paths in `run.json`.
 pub const FACTS: [&str; 7] = [
@@ -41,7 +41,7 @@ pub struct HistoryRun {
     /// Wall-clock time of the start, in ns since 1970.
     pub started_realtime_ns: Nanos,
     pub clock: ClockKind,
-    /// The values of [`FACTS`]; `None` if unknown.
+    /// The values of the facts in [`FACTS`]; `None` if unknown.
     pub facts: [Option<String>; FACTS.len()],
     /// Numbers for each probe, quantity and load.
     pub numbers: Vec<RunNumbers>,
@@ -70,7 +70,7 @@ impl HistoryRun {
     /// Reads the run in `folder`.
     ///
     /// # Errors
-    /// Returns [`CompareError`] if the run cannot be read.
+    /// Fails with a [`CompareError`] if the run cannot be read.
     pub fn read(folder: &Path) -> Result<Self, CompareError> {
         let run = RunSide::read(folder, None)?;
         let groups = groups(&run, None)?;

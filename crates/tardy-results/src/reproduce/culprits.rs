@@ -13,20 +13,20 @@ use crate::explain::words;
 
 /// Maximum number of culprits shown per kernel, largest first.
 const TOLD: usize = 5;
-/// Maximum number of functions shown per culprit.
+/// Maximum number of functions that are shown for each culprit.
 const FUNCTIONS: usize = 4;
 
 /// One cause of latency on a kernel.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Culprit {
     pub kernel: String,
-    /// For a stack, the longest delay that it caused to one sample; in the lab, the latency of the
+    /// For a stack, the longest delay that it caused in one sample; in the lab, the latency of the
     /// sample.
     pub late_ns: u64,
     /// The holder of the CPU.
     pub who: String,
-    /// Functions of the culprit. For stacks, the innermost function comes first. In the lab, the
-    /// function in which most time was spent comes first.
+    /// Functions that the culprit executed. For stacks, the innermost function comes first. In the
+    /// lab, the function in which most time was spent comes first.
     pub functions: Vec<String>,
 }
 

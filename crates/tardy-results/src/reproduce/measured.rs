@@ -28,8 +28,8 @@ use crate::summary::read::{LoadedRun, SeriesData, read};
 /// The name by which a quantity refers to the whole run, including samples that were counted but
 /// not stored.
 const WHOLE: &str = "run";
-/// The name by which a quantity refers to the last phase under load. The phase itself is named
-/// after its loads.
+/// The name by which a quantity refers to the last phase with load. The phase itself has the names
+/// of its loads.
 const LOADED: &str = "load";
 
 /// Returns the path of the file that states why a step has no folder. A step is an experiment, or a
@@ -39,7 +39,7 @@ pub fn why_file(folder: &Path, step: &str) -> PathBuf {
     folder.join(format!("{}.why", step.replace('/', "-")))
 }
 
-/// Returns the reasons why steps of an experiment have no folder, without duplicates.
+/// Returns the reasons why steps of an experiment have no folder, each reason once.
 fn reasons(folder: &Path, experiment: &str) -> BTreeSet<String> {
     let is_part = |text: &str| {
         text.strip_prefix('-')
@@ -66,7 +66,7 @@ pub struct Refusal(pub String);
 
 /// All runs of a paper's experiments.
 pub struct PaperRuns {
-    /// The runs by experiment and kernel, in the order of replicas.
+    /// The runs, by experiment and kernel; within a kernel, in the order of replicas.
     runs: BTreeMap<(String, String), Vec<Run>>,
     /// Why runs are missing, each with the name of the experiment.
     unreadable: Vec<(String, String)>,
@@ -352,8 +352,8 @@ fn of_another_kind((experiment, _): &(String, String)) -> Refusal {
     ))
 }
 
-/// Returns the share of services whose cost in `costs` is at most `percent` above the cost in
-/// `others`, out of all services that both runs have; `None` without a common service.
+/// Compares the services that both runs have. Returns the share of those that cost at most
+/// `percent` more in `costs` than in `others`; `None` if there is no common service.
 fn costs_within(costs: &CostSummary, others: &CostSummary, percent: f64) -> Option<f64> {
     let pairs: Vec<(f64, f64)> = costs
         .metrics
@@ -389,7 +389,7 @@ fn runs_below(folder: &Path) -> Vec<PathBuf> {
 
 /// Reads a run and the name of its kernel.
 fn run(path: &Path) -> Result<(String, Run), String> {
-    // Texts about a folder contain only its name, so they do not depend on its location.
+    // Texts about a folder contain only its name, so they do not depend on where the folder is.
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let record =
         folder::open(path).map_err(|_| format!("{name}: the guest or the run left no result"))?;
@@ -409,8 +409,8 @@ fn kernel_of(record: &RunRecord) -> String {
     name_of(&record.machine.kernel)
 }
 
-/// Returns the name by which claims refer to a kernel: its preemption model, with marks for older
-/// kernels and for kernels whose timers expire only at ticks.
+/// Returns the name by which claims refer to a kernel: its preemption model, with a mark if the
+/// kernel is older, or if its timers expire only at ticks.
 fn name_of(kernel: &KernelFacts) -> String {
     let mode = match &kernel.preemption {
         Some(preemption) if preemption.compiled == CompiledPreemption::RealTime => "rt",
@@ -458,7 +458,7 @@ fn cell(run: &LoadedRun, phase: &str, probe: Option<&str>) -> Result<Cell, Refus
         .iter()
         .find(|warning| matches!(warning, Warning::LoadAbsent { .. }));
     match absent {
-        // A phase whose only load could not run would look like an idle phase.
+        // If the only load of a phase could not run, the phase would look like an idle phase.
         Some(absent) if found.loads.is_empty() && !matches!(phase, "idle" | "no-load") => {
             Err(Refusal(absent.to_string()))
         }
@@ -474,7 +474,7 @@ fn backlog(run: &LoadedRun, phase: &str) -> Result<Cell, Refusal> {
             "the kernel's timers do not fire on ticks, so a late sleep returns at once".to_owned(),
         ));
     }
-    // Refuses a run without the phase or without its loads.
+    // Refuses a run that lacks the phase or its loads.
     cell(run, phase, None)?;
     let phases = &run.record.phases;
     let index = phases.iter().rposition(|found| found.name == phase);
@@ -503,7 +503,7 @@ fn period(run: &LoadedRun, probe: &str) -> Result<f64, Refusal> {
 }
 
 /// Returns the value of a statistic: a time in ns, a share between 0 and 1, or a number of samples.
-/// `None` without samples.
+/// `None` if there are no samples.
 fn worth(cell: &Cell, statistic: Statistic) -> Option<f64> {
     let latency = &cell.latency;
     let samples = latency.count();
@@ -567,7 +567,7 @@ mod tests {
         assert_eq!(worth(&Cell::default(), Statistic::Max), None);
     }
 
-    /// Also in the published table of koolwal2009, more than half of the services are within a
+    /// In the published table of koolwal2009, too, more than half of the services are within a
     /// tenth.
     #[test]
     fn services_within_a_percentage_are_counted_up_to_the_limit() {

@@ -1,11 +1,11 @@
-//! Finds in traces the reasons why claims do not hold. If an experiment runs again in watched
-//! guests, it takes the same samples. So the trace shows the cause of each largest latency on which
-//! a claim depends.
+//! Finds in traces why claims do not hold. When an experiment runs again in watched guests, it
+//! takes the same samples. So the trace shows the cause of each largest latency on which a claim
+//! depends.
 //!
-//! To state a reason, the cause of every such latency must be known. Therefore a sample of the
-//! watched guest must have exactly the same latency as in the first run. If a claim is about the
-//! fraction of samples below a limit, and few samples are above the limit, the cause of the largest
-//! latency is the reason.
+//! A reason is stated only if the causes of all these latencies are known. Therefore each latency
+//! must occur in the watched guest with exactly the same value as in the first run. If a claim is
+//! about the fraction of samples below a limit, and only few samples are above it, the cause of the
+//! largest latency counts as the reason.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,14 +28,14 @@ const FUNCTIONS: usize = 4;
 /// phase.
 const STORIES: usize = 1024;
 
-/// A largest latency on which a claim depends.
+/// One of the largest latencies on which a claim depends.
 struct Maximum {
     experiment: String,
     quantity: Quantity,
 }
 
-/// Returns the largest latencies on which the values of a claim depend; `None` if a value does not
-/// depend on the tail of a kernel's latencies.
+/// Returns the largest latencies on which the values of a claim depend; `None` if any of the values
+/// does not depend on the tail of a kernel's latencies.
 fn maxima(claim: &Claim, values: &[f64]) -> Option<Vec<Maximum>> {
     let maximum = |(value, worth): (&Value, &f64)| {
         let mut quantity = value.ours.clone();
@@ -63,8 +63,8 @@ fn is_of_tail(statistic: Statistic, worth: f64) -> bool {
     }
 }
 
-/// Returns commands for the claims that do not hold and for which no reason is known. The traces
-/// that these commands record can show the reason.
+/// Returns commands for those claims that do not hold and whose reason is unknown. These commands
+/// record traces that can show the reason.
 #[must_use]
 pub fn experiments_to_trace(papers: &[Paper], found: &Reproduction) -> Vec<ExperimentCommand> {
     let of = |(paper, result): (&Paper, &PaperResult)| of_paper(paper, result, found.extent);
@@ -106,9 +106,9 @@ fn folder_of(experiment: &str) -> String {
     format!("{experiment}-traced")
 }
 
-/// Returns the causes of a claim's largest latencies, from the traces below `folder`; `None` if the
-/// traces do not explain every such latency. `values` are the values of the first replica, which a
-/// watched guest repeats.
+/// Returns what caused a claim's largest latencies, according to the traces below `folder`; `None`
+/// if the traces do not explain all of them. `values` are the values of the first replica; a
+/// watched guest repeats this replica.
 pub(super) fn reason(
     claim: &Claim,
     values: &[f64],
@@ -138,7 +138,7 @@ pub(super) fn reason(
     ))
 }
 
-/// Returns each text once, in order of first occurrence.
+/// Returns each text once, in the order in which the texts first occur.
 fn distinct(texts: Vec<String>) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for text in texts {
@@ -149,8 +149,8 @@ fn distinct(texts: Vec<String>) -> Vec<String> {
     found
 }
 
-/// Describes the holder of the CPU during the longest piece of the sample with this latency; `None`
-/// if no sample has exactly this latency.
+/// Describes who had the CPU during the longest piece of the sample with this latency; `None` if no
+/// sample has exactly this latency.
 fn cause(latency: f64, stories: &[SampleStory]) -> Option<String> {
     let story = stories
         .iter()
@@ -188,8 +188,8 @@ mod tests {
         assert_eq!(experiments_to_trace(&papers, &found), []);
         let claims = found.papers.iter_mut().flat_map(|paper| &mut paper.claims);
         for claim in claims {
-            // The first claim already has a reason, and the last claim compares shares, so only one
-            // claim is traced.
+            // One claim already has a reason and another compares shares, so only one claim remains
+            // to be traced.
             let reason = match claim.id.as_str() {
                 "low-latency-fixes-memory" => Reason::Traced("x".into()),
                 "preemptible-fixes-io" | "bulk-and-tail-rank-kernels-in-opposite-orders" => {

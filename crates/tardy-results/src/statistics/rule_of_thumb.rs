@@ -1,18 +1,19 @@
-//! OSADL's rule of thumb: the worst case is about 10^5 clock cycles (koolwal2009, section 4.4).
+//! Applies OSADL's rule of thumb, by which the worst case is about 10^5 clock cycles (koolwal2009,
+//! section 4.4).
 //!
-//! The verdict covers only the observed samples, and does not affect the exit code. The user did
-//! not state the rule as a requirement. The text shows the `--deadline` that turns the rule into a
-//! requirement.
+//! The verdict covers only the observed samples, and does not affect the exit code. The reason is
+//! that the user did not state the rule as a requirement. The text shows the `--deadline` that
+//! turns the rule into a requirement.
 
 use serde::Serialize;
 use tardy_core::series::ClockKind;
 use tardy_machine::facts::ClockRateSource;
 use tardy_run::record::RunRecord;
 
-/// Number of clock cycles in the worst case.
+/// Number of clock cycles that the worst case takes.
 const CYCLES: f64 = 1e5;
 
-/// The worst case for the CPU's clock rate, compared with the maximum of each probe.
+/// The worst case for the CPU's clock rate, and its comparison with the maximum of each probe.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RuleOfThumb {
     /// The worst case according to the rule; absent if the clock rate is unknown.
@@ -37,7 +38,7 @@ pub enum RateSource {
     Cpuinfo,
     /// The CPU's name, for example `@ 2.30GHz`.
     Name,
-    /// There is no clock rate, because the time of an emulated machine counts instructions and not
+    /// There is no clock rate, because the clock of an emulated machine counts instructions and not
     /// cycles.
     VirtualTime,
     /// The clock rate is unknown.

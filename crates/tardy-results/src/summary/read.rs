@@ -1,4 +1,4 @@
-//! Reads a run folder, using all CPUs. The result is the input of summaries and charts.
+//! Reads a run folder, using all CPUs. Summaries and charts are computed from the result.
 
 use std::path::{Path, PathBuf};
 
@@ -28,8 +28,8 @@ use tardy_sys::scoped;
 /// Maximum number of time intervals in which samples are counted, over all series. Each interval
 /// needs up to a kilobyte.
 const STRETCHES_OF_ALL: usize = 1 << 16;
-/// Minimum number of intervals per series. Fewer intervals would not show how samples of several
-/// phases depend on each other.
+/// Minimum number of intervals per series. With fewer intervals, the counts would not show how
+/// samples of several phases depend on each other.
 const STRETCHES_LEAST: usize = 64;
 /// Why a run cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -44,12 +44,12 @@ pub enum SummaryError {
 pub struct SeriesData {
     pub(super) descriptor: Descriptor,
     pub(super) accumulator: SeriesAccumulator,
-    /// All samples; taken from the histogram if not all samples were stored.
+    /// All samples; if not all were stored, these are taken from the histogram.
     pub(super) whole: Cell,
     /// The totals that the other tool stated for an imported series.
     pub(super) stated: Option<StatedTotals>,
-    /// Number of an import's samples that may or may not have missed the window, because the file
-    /// does not decide this. These samples do not count as misses.
+    /// Number of an import's samples for which the file does not show whether they missed the
+    /// window. These samples do not count as misses.
     pub(super) undecided: u64,
     /// Latencies relative to the fitted grid, if the values are interval errors.
     pub(super) fitted: Option<FittedLateness>,
@@ -60,11 +60,11 @@ pub struct SeriesData {
     /// Number of samples that the run counted but that none of its files contain.
     pub(super) gone: u64,
     /// Due time of the first individually stored sample, if earlier samples are in hourly
-    /// histograms; the largest possible time if there is no such sample.
+    /// histograms. If there is no such sample, the largest representable time.
     pub(super) single_from: Option<Nanos>,
 }
 
-/// A run folder whose series have been read and counted. The results are not computed yet.
+/// A run folder whose series have been read and counted. Results have not been computed yet.
 pub struct LoadedRun {
     /// Path of the run folder.
     pub folder: PathBuf,
@@ -80,7 +80,7 @@ pub struct LoadedRun {
 /// taken from the run's plan.
 ///
 /// # Errors
-/// Returns [`SummaryError`] if the folder, or a series that it names, cannot be read.
+/// Fails with a [`SummaryError`] if the folder, or a series that it names, cannot be read.
 pub fn read(path: &Path, requirement: &Requirement) -> Result<LoadedRun, SummaryError> {
     let record = folder::open(path)?;
     let requirement = requirement.or(record.plan.requirement());
@@ -137,7 +137,7 @@ fn read_all(
 }
 
 impl LoadedRun {
-    /// Returns the window in which latencies meet the deadline; `None` without a deadline.
+    /// Returns the window of latencies that meet the deadline; `None` if there is no deadline.
     #[must_use]
     pub fn window(&self) -> Option<Window> {
         self.questions.window
@@ -159,7 +159,7 @@ impl LoadedRun {
             .iter()
             .filter_map(|read| read.accumulator.first_due)
             .min();
-        // If the part after the last interruption has no samples so far, the interruption is after
+        // If the part after the last interruption has no samples yet, this interruption comes after
         // the last wake-up and is not subtracted.
         let begin = first.unwrap_or(self.record.started.monotonic_ns);
         length - self.record.away(begin, begin + length)
@@ -210,7 +210,7 @@ impl LoadedRun {
         counted.map(|read| read.of_phases(&phases)).collect()
     }
 
-    /// Returns how the samples of a probe depend on each other, with all its CPUs on one time line.
+    /// Returns how the samples of a probe depend on each other; all its CPUs share one time line.
     #[must_use]
     pub fn dependence_of_probe(&self, probe: &str) -> Dependence {
         let of_probe = self
@@ -250,13 +250,13 @@ impl SeriesData {
         &self.descriptor
     }
 
-    /// Returns all samples; taken from the histogram if not all samples were stored.
+    /// Returns all samples; if not all were stored, these are taken from the histogram.
     #[must_use]
     pub fn whole(&self) -> &Cell {
         &self.whole
     }
 
-    /// Returns the counts of the series, as far as they are known.
+    /// Returns those counts of the series that are known.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.accumulator.counts
@@ -267,8 +267,8 @@ impl SeriesData {
         &self.file
     }
 
-    /// Returns the samples in any of `phases`. Short gaps that were only counted have no time, so
-    /// they are included only in runs with a single phase.
+    /// Returns the samples in any of `phases`. Short gaps that were only counted have no known
+    /// time, so they are included only if the run has a single phase.
     pub(super) fn of_phases(&self, phases: &[usize]) -> Cell {
         if self.has_short_gaps() && self.accumulator.phase_count() == 1 {
             return self.whole.clone();
@@ -276,27 +276,27 @@ impl SeriesData {
         self.accumulator.phases(phases)
     }
 
-    /// Returns whether the run counted gaps that are too short to be stored with their times.
+    /// Returns whether the run counted gaps that were too short to be stored with their times.
     pub(super) fn has_short_gaps(&self) -> bool {
         matches!(self.descriptor.meaning, Meaning::Gap { .. })
             && self.whole.latency.count() > self.accumulator.samples
     }
 
-    /// Returns whether the file has every recorded sample.
+    /// Returns whether the file contains every recorded sample.
     pub(super) fn has_every_sample(&self) -> bool {
         self.whole.latency.count() <= self.accumulator.samples
             && self.accumulator.counts.unstored == 0
             && self.gone == 0
     }
 
-    /// For samples at or above the returned value, an import gives only their number. Returns
-    /// `None` if all samples have values.
+    /// Returns the value at and above which an import gives only the number of samples. Returns
+    /// `None` if the values of all samples are known.
     #[must_use]
     pub fn open_from(&self) -> Option<Nanos> {
         self.stated.and_then(|stated| stated.open_from())
     }
 
-    /// Returns the resolution of the values: every value is a multiple of it. It is 1 ns for this
+    /// Returns the resolution of the values; every value is a multiple of it. It is 1 ns for this
     /// tool's runs, and the resolution of the other tool for an import.
     #[must_use]
     pub fn resolution(&self) -> Nanos {
@@ -327,7 +327,7 @@ fn stretches(series: usize) -> usize {
     (STRETCHES_OF_ALL / series.max(1)).clamp(STRETCHES_LEAST, BATCHES_MOST)
 }
 
-/// Returns, for each phase, the time span in which `cpu` was under the loads of the phase.
+/// Returns, for each phase, the time during which `cpu` was under the loads of the phase.
 fn spans(record: &RunRecord, cpu: Option<CpuId>) -> Vec<PhaseSpan> {
     let span = |index| record.under_load(index, cpu);
     (0..record.phases.len())
@@ -370,7 +370,7 @@ fn read_series(
             fitting.add(chunk);
         }
     };
-    // The fit of a grid requires the events in their order, so a single thread reads them.
+    // To fit a grid, the events must be read in their order, so a single thread reads them.
     let threads = if has_own_clock.is_some() { 1 } else { threads };
     let ((mut accumulator, fitting), end) = file.fold(threads, new, add, |whole, part| {
         whole.0.merge(&part.0);
@@ -392,7 +392,7 @@ fn read_series(
         .filter(|hours| hours.samples > 0)
         .map(|_| first_single.unwrap_or(Nanos(i64::MAX)));
     let mut whole = whole(&accumulator, histogram.as_ref(), &descriptor);
-    // The number of misses so far includes all samples that may have missed the window.
+    // At this point, the number of misses includes all samples that may have missed the window.
     let misses = window
         .zip(stated)
         .map(|(window, stated)| stated.misses_in_buckets(&whole.latency, window));
@@ -401,7 +401,7 @@ fn read_series(
     if undecided > 0 {
         whole.misses = fewest + whole.misses_skipped;
     }
-    // If an import gives only its extremes, it has no samples that could be missing.
+    // If an import gives only extremes, it has no individual samples that could be missing.
     let known = whole.latency.count();
     let gone = if known == 0 && stated.is_some() {
         0
@@ -412,7 +412,7 @@ fn read_series(
     whole.pack(whole.latency.count());
     whole.keep_serial();
     accumulator.pack();
-    // If samples are missing, the events after them would seem to be late relative to the fitted
+    // If samples are missing, the events after them would appear to be late relative to the fitted
     // expiries.
     let is_every_sample = accumulator.counts.unstored == 0 && accumulator.counts.lost == 0;
     let fitted = fitting
@@ -438,7 +438,7 @@ fn read_series(
 /// Adds the samples that were folded into hourly histograms.
 fn add_earlier(accumulator: &mut SeriesAccumulator, file: &SeriesFile, questions: &SummaryOptions) {
     let Some(hours) = file.hours() else { return };
-    // If the file has chunks, their cumulative counts already include the folded samples.
+    // If the file has chunks, the cumulative counts in them already include the folded samples.
     if accumulator.counts == Counts::default() {
         accumulator.counts = hours.counts;
     }
@@ -469,9 +469,9 @@ fn add_earlier(accumulator: &mut SeriesAccumulator, file: &SeriesFile, questions
     }
 }
 
-/// Returns the options for one series. The deadline does not apply to a series outside of the
-/// verdict. Stalls are counted only if the values are latencies. `early_below` allows for the error
-/// of the clock.
+/// Returns the options for one series. If verdicts ignore the series, the deadline does not apply
+/// to it. Stalls are counted only if the values are latencies. `early_below` takes the error of the
+/// clock into account.
 fn questions_of(descriptor: &Descriptor, questions: &SummaryOptions) -> SummaryOptions {
     let is_lateness = matches!(descriptor.meaning, Meaning::Lateness { .. });
     SummaryOptions {
@@ -512,7 +512,7 @@ fn whole(
 }
 
 impl SeriesData {
-    /// Describes the series by its probe and CPU.
+    /// Returns a text that names the series by its probe and CPU.
     pub(super) fn place(&self) -> String {
         let probe = &self.descriptor.probe;
         match (self.descriptor.cpu, self.descriptor.copy) {
@@ -522,8 +522,9 @@ impl SeriesData {
         }
     }
 
-    /// Returns whether an unknown number of periods may have been skipped, because the tool of an
-    /// import does not count them. Without a fixed schedule, no period can be skipped.
+    /// Returns whether an unknown number of periods may have been skipped, because the tool that
+    /// made the import does not count them. If there is no fixed schedule, no period can be
+    /// skipped.
     pub(super) fn is_skipped_unknown(&self) -> bool {
         let has_schedule =
             self.descriptor.schedule.is_grid() || self.descriptor.schedule.period() == Nanos::ZERO;
@@ -538,14 +539,14 @@ impl SeriesData {
         !self.descriptor.is_outside_verdict
     }
 
-    /// Returns whether misses of a window were counted for this series.
+    /// Returns whether this series has counts of samples that missed a window.
     #[must_use]
     pub fn has_window(&self) -> bool {
         self.accumulator.window().is_some()
     }
 }
 
-/// Returns whether an import gives the order of its samples but not their times.
+/// Returns whether an import gives the order of its samples but no times.
 pub(super) fn has_no_times(record: &RunRecord) -> bool {
     record
         .imported
@@ -608,7 +609,7 @@ pub(super) fn measured(series: &[SeriesData]) -> Nanos {
 }
 
 /// Returns the rule by which the run's machine throttles real-time tasks, and how long it throttles
-/// them; `None` without such a rule.
+/// them; `None` if there is no such rule.
 pub(super) fn throttling(record: &RunRecord) -> Option<ThrottlingGap> {
     record
         .measured_cpus
@@ -618,8 +619,8 @@ pub(super) fn throttling(record: &RunRecord) -> Option<ThrottlingGap> {
 }
 
 /// Returns the names of all probes with series, without duplicates and in the order of the series.
-/// Series with the same name need not be adjacent. If a probe has several parts, each part has a
-/// separate name, and the series of the parts alternate.
+/// Series with the same name need not be adjacent. If a probe has several parts, each part has its
+/// own name, and the series of different parts alternate.
 pub(super) fn names(series: &[SeriesData]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for read in series {

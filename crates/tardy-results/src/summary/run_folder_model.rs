@@ -1,6 +1,6 @@
-//! Tests random sequences of measuring, killing, truncating, rotating, resuming and reading a run
-//! folder against a model that knows every sample. Time is simulated. Every sample must be counted
-//! exactly once. `cargo xtask fuzz` draws further sequences.
+//! Tests run folders against a model that knows every sample: measures, kills, truncates, rotates,
+//! resumes and reads in random sequences. Time is simulated. Every sample must be counted exactly
+//! once. `cargo xtask fuzz` runs further random sequences.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ use super::summarize::summarize;
 
 const PERIOD: i64 = 1_000_000;
 const DEADLINE: Nanos = Nanos(700_000);
-/// One in this number of samples skips two periods.
+/// One sample in this many skips two periods.
 const SKIPPING: u64 = 211;
 
 /// A step of a sequence.
@@ -38,15 +38,16 @@ const SKIPPING: u64 = 211;
 enum Step {
     /// The tool writes this many chunks of samples.
     Measure { chunks: u8 },
-    /// If the run is full, the samples of the oldest segment are folded into histograms.
+    /// If the run has reached its size limit, the samples of the oldest segment are folded into
+    /// histograms.
     MakeRoom,
     /// The tool is killed between two writes.
     Kill,
-    /// The tool is killed, and the fraction `share` / 255 of its last write is missing.
+    /// The tool is killed, and the fraction `share` / 255 of its last write is lost.
     Cut { share: u8 },
     /// The run is stopped and closed properly.
     Stop,
-    /// The tool resumes the run, this many seconds later.
+    /// The tool resumes the run after this many seconds.
     Resume { after: u8 },
 }
 
@@ -93,7 +94,7 @@ struct Writing {
     rotation: Arc<Rotation>,
     encoder: ChunkEncoder,
     due: Nanos,
-    /// Length of the last write, and the expected content of the folder before it.
+    /// Length of the last write, and the content that the folder must have if this write is lost.
     last: Option<(u64, Truth)>,
 }
 

@@ -1,4 +1,4 @@
-//! Computes the numbers of imported series whose samples are not completely known. Totals that the
+//! Computes the numbers of imported series whose samples are only partly known. Totals that the
 //! other tool stated replace numbers that cannot be computed.
 
 use tardy_core::summary::numbers::Numbers;
@@ -8,9 +8,9 @@ use tardy_run::imported::StatedTotals;
 
 use super::read::SeriesData;
 
-/// Returns the numbers of one series. Stated numbers complete the computed ones: for example, the
-/// stated mean is used if the last bucket of a histogram has no upper end. If there are no computed
-/// numbers, returns the stated ones alone.
+/// Returns the numbers of one series. Stated numbers fill gaps in the computed ones. For example,
+/// the stated mean is used if the last bucket of a histogram has no upper end. If nothing can be
+/// computed, returns only the stated numbers.
 pub(super) fn numbers(read: &SeriesData, computed: Option<Numbers>) -> Option<Numbers> {
     match (computed, read.stated) {
         (Some(computed), Some(stated)) => Some(mended(computed, &[stated], read.undecided)),
@@ -34,10 +34,10 @@ pub(super) fn numbers_of_all(series: &[&SeriesData], computed: Option<Numbers>) 
     computed.map(|computed| mended(computed, &stated, undecided))
 }
 
-/// Completes computed numbers with numbers that the other tool stated. Stated means and minima also
-/// include values outside of all buckets. Percentiles beyond the buckets of a file are removed,
-/// because they are unknown. If some samples are `undecided`, the number of misses is replaced by
-/// bounds.
+/// Fills gaps in the computed numbers with numbers that the other tool stated. Stated means and
+/// minima also cover values outside of all buckets. Percentiles beyond the buckets of a file are
+/// removed, because they are unknown. If some samples are `undecided`, the number of misses is
+/// replaced by bounds.
 fn mended(mut computed: Numbers, stated: &[StatedTotals], undecided: u64) -> Numbers {
     if let Some(open) = stated.iter().filter_map(StatedTotals::open_from).min() {
         computed
@@ -78,8 +78,9 @@ fn least(stated: &[StatedTotals], of_buckets: i64) -> i64 {
     }
 }
 
-/// Returns the mean and the smallest value. For imported series, values that the file states are
-/// preferred to values computed from its buckets. For other series, the given values are returned.
+/// Returns the mean and the smallest value of a series. For imported series, values that the file
+/// states take precedence over values computed from its buckets. For other series, the given values
+/// are returned.
 pub(crate) fn mean_and_least(
     series: &[&SeriesData],
     (of_samples, of_buckets): (f64, i64),
@@ -149,8 +150,8 @@ fn mean(stated: &[StatedTotals]) -> Option<f64> {
     })
 }
 
-/// Returns the minimum number of misses in series whose extremes are known but whose single samples
-/// are not. Each extreme beyond the deadline is at least one miss.
+/// Returns the minimum number of misses in series whose samples are known only by their extremes.
+/// Each extreme beyond the deadline proves at least one miss.
 pub(super) fn misses(series: &[&SeriesData], window: Window) -> u64 {
     series.iter().map(|read| late_extremes(read, window)).sum()
 }
@@ -171,10 +172,10 @@ fn late_extremes(read: &SeriesData, window: Window) -> u64 {
     is_late(stated.max_ns) + is_late(stated.min_ns).min(samples.saturating_sub(1))
 }
 
-/// Returns the number of undecided samples, for which the file does not show whether they were
-/// outside the window. In a series with buckets, these are the samples in buckets that contain the
-/// limit. If only the extremes of a series are known, all samples except the sure misses are
-/// undecided, unless the extremes show that every sample is in time.
+/// Returns the number of undecided samples: the file does not show whether they were outside the
+/// window. In a series with buckets, these are the samples in buckets that contain the limit. If
+/// only the extremes of a series are known, all samples except the proven misses are undecided,
+/// unless the extremes show that every sample is in time.
 pub(super) fn undecided(series: &[&SeriesData], window: Window) -> u64 {
     let of = |read: &&SeriesData| match read.stated.filter(|_| read.is_judged()) {
         Some(stated) if read.whole.latency.count() > 0 => {

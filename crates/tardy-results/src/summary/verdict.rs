@@ -1,4 +1,4 @@
-//! Derives the verdicts of a run from its samples and the requirement. Each probe and each load is
+//! Derives the verdicts on a run from its samples and the requirement. Each probe and each load is
 //! a separate population with its own verdict.
 
 use std::collections::BTreeSet;
@@ -63,8 +63,8 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Returns the minimum time that the due times cover: one period for each. The last due time
-    /// also counts as a period, although nothing was measured after it.
+    /// Returns the minimum time that the due times cover: one period for each due time. The period
+    /// of the last due time counts, although nothing was measured after it.
     fn length(&self) -> Nanos {
         let due_times = i64::try_from(self.due_times).unwrap_or(i64::MAX);
         Nanos(
@@ -78,8 +78,8 @@ impl<'a> Part<'a> {
 }
 
 impl<'a> Judge<'a> {
-    /// Prepares verdicts on a run. `warnings` contains the flaws of the run that limit the possible
-    /// conclusions.
+    /// Prepares verdicts on a run. `warnings` contains the defects of the run that limit the
+    /// possible conclusions.
     pub(super) fn new(run: &'a LoadedRun, warnings: &[Warning]) -> Self {
         let of = |severity| {
             warnings
@@ -123,8 +123,8 @@ impl<'a> Judge<'a> {
         if together.outcome == Outcome::Failed || requirement.misses_allowed.is_none() {
             return Some(together);
         }
-        // If a single CPU or load surely exceeds the allowed share, the other CPUs or loads cannot
-        // compensate for this.
+        // If a single CPU or load exceeds the allowed share with certainty, the other CPUs or loads
+        // cannot compensate for this.
         let alone = series
             .iter()
             .map(|read| (format!("{} alone", read.place()), of(&[read])));
@@ -204,14 +204,14 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Returns whether loads ran in the whole run, and whether they changed.
+    /// Returns whether loads ran during the whole run, and whether they changed.
     pub(super) fn stress(&self) -> Stress {
         self.stress
     }
 
-    /// Returns whether the number of skipped periods is limited but unknown, because the tool of an
-    /// import does not count them. The requirement can limit the number directly, or by a deadline
-    /// that is at most the period.
+    /// Returns whether the number of skipped periods is limited but unknown, because the tool that
+    /// made the import does not count them. The requirement can limit the number directly, or by a
+    /// deadline that is at most the period.
     fn is_limited_and_unknown(&self, series: &[&SeriesData]) -> bool {
         let requirement = self.run.requirement();
         let is_of_timers = self
@@ -225,8 +225,8 @@ impl<'a> Judge<'a> {
                 read.descriptor().schedule.period(),
                 read.descriptor().is_work(),
             );
-            // If the period is unknown, it may be longer than the deadline, which then limits the
-            // number.
+            // If the period is unknown, it may be longer than the deadline, and the deadline then
+            // limits the number.
             requirement.limits_skipped(period, is_work)
                 || (period == Nanos::ZERO && requirement.window.is_some() && !is_of_timers)
         };
@@ -262,8 +262,8 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Returns the verdict on the run. With several probes, it is the worst verdict, preceded by the
-/// probe's name. Returns `None` without a requirement.
+/// Returns the verdict on the run. If there are several probes, this is the worst of their
+/// verdicts, preceded by the probe's name. Returns `None` if there is no requirement.
 pub(super) fn of_run(run: &LoadedRun, probes: &[ProbeSummary]) -> Option<Verdict> {
     let verdicts: Vec<(&str, &Verdict)> = probes
         .iter()
@@ -284,9 +284,9 @@ pub(super) fn of_run(run: &LoadedRun, probes: &[ProbeSummary]) -> Option<Verdict
                 .iter()
                 .filter(|(_, verdict)| verdict.outcome == worst);
             let imported = run.record.imported.as_ref();
-            // `tardy attach` has a series for each kind of wake-up, even for rare kinds. So the
-            // verdict with the most misses is preferred, and among equal numbers the one with the
-            // most due times.
+            // `tardy attach` writes a series for each kind of wake-up, even for rare kinds. So the
+            // verdict with the most misses is preferred or, if several have equally many, the one
+            // with the most due times.
             let (probe, verdict) = if imported.is_some_and(ImportRecord::is_of_timers) {
                 let weight = |verdict: &Verdict| {
                     let evidence = &verdict.evidence;

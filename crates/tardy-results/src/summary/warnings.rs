@@ -10,16 +10,16 @@ use tardy_run::record::{PhaseRecord, RunRecord, SeriesRecord, State};
 
 use super::read::{SeriesData, throttling};
 
-/// Share of skipped periods, and share of wake-ups that skip periods, above which a period counts
-/// as too short.
+/// This limit applies to two shares: skipped periods among all periods, and wake-ups that skip
+/// periods among all wake-ups. Above this limit, a period counts as too short.
 const MOST_PERIODS: f64 = 0.5;
-/// Number of stalls in one series from which throttling is suspected.
+/// Number of stalls in one series that suggests throttling.
 const STALLS_OF_THROTTLING: u64 = 2;
 
-/// Returns the time since the start up to which samples are stored. Each series with a grid of due
-/// times has a last wake-up; the result is the earliest of these. If there is no such series, the
-/// result is the latest of all last wake-ups, because the end of a series without a grid does not
-/// show that samples are missing.
+/// Returns the time, since the start, up to which all samples are stored. Each series with a grid
+/// of due times has a last wake-up; the earliest of these times is returned. If there is no such
+/// series, the latest of all last wake-ups is returned, because the end of a series without a grid
+/// does not show that samples are missing.
 fn stored_until(record: &RunRecord, series: &[SeriesData]) -> Option<Nanos> {
     let has_grid = series.iter().any(|read| read.descriptor.schedule.is_grid());
     let counted = series
@@ -34,8 +34,8 @@ fn stored_until(record: &RunRecord, series: &[SeriesData]) -> Option<Nanos> {
     until.map(|wake| wake - record.started.monotonic_ns)
 }
 
-/// Returns a note about the time from which individual samples exist; `None` if no samples were
-/// folded into histograms.
+/// Returns a note that states from which time on individual samples exist; `None` if no samples
+/// were folded into histograms.
 fn single_samples(record: &RunRecord, series: &[SeriesData]) -> Option<Warning> {
     let from = series.iter().filter_map(|read| read.single_from).max()?;
     let since = from.saturating_add(Nanos(-record.started.monotonic_ns.get()));
@@ -53,8 +53,8 @@ fn single_samples(record: &RunRecord, series: &[SeriesData]) -> Option<Warning> 
     Some(Warning::Note { text })
 }
 
-/// Returns a note that the numbers of phases cover only long gaps; `None` unless shorter gaps were
-/// counted without their time.
+/// Returns a note that the numbers of phases include only long gaps; `None` unless shorter gaps
+/// were counted without their time.
 fn gaps_in_phases(record: &RunRecord, read: &SeriesData) -> Option<Warning> {
     let Meaning::Gap { least } = read.descriptor.meaning else {
         return None;
@@ -69,8 +69,8 @@ fn gaps_in_phases(record: &RunRecord, read: &SeriesData) -> Option<Warning> {
     })
 }
 
-/// Returns all warnings of a run without duplicates, most important first: those in `run.json`, and
-/// those that follow from its series.
+/// Returns all warnings about a run, each once and the most important first: those in `run.json`,
+/// and those that follow from its series.
 pub(super) fn warnings(record: &RunRecord, series: &[SeriesData]) -> Vec<Warning> {
     let mut warnings = record.warnings.clone();
     if record.state == State::Running {
@@ -175,7 +175,7 @@ pub(super) fn warnings(record: &RunRecord, series: &[SeriesData]) -> Vec<Warning
     once
 }
 
-/// Returns a warning about samples that were taken on another CPU than planned.
+/// Returns a warning about samples that were taken on another CPU than the planned one.
 fn displaced(record: &RunRecord, entry: &SeriesRecord, counts: Counts) -> Option<Warning> {
     let first = entry.elsewhere.first()?;
     let was_displaced = |phase: &&PhaseRecord| {

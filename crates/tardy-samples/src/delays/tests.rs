@@ -169,7 +169,7 @@ fn a_quiet_second_takes_20_bytes_a_sample() {
     let folder = tempfile::tempdir().unwrap();
     let mut writer = DelayWriter::create(&folder.path().join("a.delays")).unwrap();
     let holders = holders();
-    // The pieces of a wake-up by a timer on a quiet CPU, with lengths in ns.
+    // The pieces of a wake-up by a timer on a quiet CPU; their lengths are in ns.
     let pieces: [(Component, u64); 5] = [
         (Component::Timer, 900),
         (Component::Interrupt, 2_400),

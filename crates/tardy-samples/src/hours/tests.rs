@@ -227,7 +227,7 @@ fn a_segment_is_folded_in_little_memory_however_many_values_its_hour_has() {
         });
         (after.unwrap(), memory.bytes_max)
     };
-    // The values are 1.1 us apart, so each page of a histogram would contain only a few.
+    // The values are 1.1 us apart, so each page of a histogram would contain only a few of them.
     let different: Vec<i64> = (0..60_000).map(|index| index * 1_100).collect();
     let (hours, _) = folded(Hours::new(&rule), &different, 0);
     let bytes = hours.stretches[0].bytes.len() as u64;

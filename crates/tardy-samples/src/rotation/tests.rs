@@ -16,7 +16,7 @@ const SCHEDULE: Schedule = Schedule::Grid {
     start: Nanos(0),
     dither: Nanos(0),
 };
-/// A short hour, so that a test covers many hours.
+/// An artificially short hour, so that a test covers many hours.
 const TEST_HOUR: Nanos = Nanos(700 * PERIOD);
 
 fn descriptor() -> Descriptor {
@@ -81,7 +81,7 @@ impl GrowingSeries {
     }
 }
 
-/// The results of a reader: number of samples by latency, skipped due times, the worst sample, and
+/// What a reader finds: number of samples by latency, skipped due times, the worst sample, and
 /// misses.
 #[derive(Debug, PartialEq)]
 struct ReadTotals {
@@ -436,7 +436,8 @@ fn nobody_is_asked_again_at_once_where_no_room_can_be_made() {
         rests.push(written.rotation.kept().rest.unwrap().0.as_secs());
     }
     assert_eq!(rests, [2, 4, 8, 16, 32, 60, 60]);
-    // After the pause, space is requested again. After space was freed, no space is requested.
+    // When the pause is over, space is requested again. When space has been freed, no more space is
+    // requested.
     written.rotation.kept().rest = Some((Duration::ZERO, Instant::now()));
     assert!(written.rotation.wants_room());
     fs::write(hours::path(&path), hours).unwrap();
@@ -466,7 +467,7 @@ fn damage_to_the_histograms_is_told_and_costs_no_single_sample() {
         .unwrap();
     assert_eq!(samples, single.len());
     assert!(end.damaged_bytes > 0);
-    // Segments are not folded if the file of the histograms is unreadable.
+    // If the file of the histograms is unreadable, segments are not folded.
     (0..100).for_each(|_| drop(written.write(300)));
     assert!(written.rotation.make_room().is_err());
 }
@@ -474,8 +475,8 @@ fn damage_to_the_histograms_is_told_and_costs_no_single_sample() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// After a crash at any step, a reader finds each sample once, and a resumed run loses no
-    /// sample.
+    /// After a crash at any step, a reader finds each sample exactly once, and a resumed run loses
+    /// no sample.
     #[test]
     fn a_crash_between_two_steps_counts_nothing_twice(chunks in proptest::collection::vec(1_i64..600, 60..160), stop in 0_usize..40) {
         let folder = tempfile::tempdir().unwrap();

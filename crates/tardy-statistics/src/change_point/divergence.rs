@@ -1,12 +1,12 @@
-//! Computes, for every split of a series, the energy distance between the part before the split and
-//! a part after it.
+//! Computes the energy distance between the part of a series before a split and a part after it,
+//! for every split.
 
 /// Returns the split of `values` whose two sides diverge most, and the divergence; `None` for fewer
 /// than two values.
 ///
 /// The part after the split may end before the last value, so that a second change later in the
 /// series does not hide the first one. If several splits are equally good, the first one is
-/// returned. Takes `n^2` steps, and memory for `n^2` numbers.
+/// returned. Needs `n^2` steps and memory for `n^2` numbers.
 pub(super) fn most_divergent(values: &[f64]) -> Option<(usize, f64)> {
     let n = values.len();
     // `sums[i][j]` is the sum of |values[i] - values[k]| over all k < j.

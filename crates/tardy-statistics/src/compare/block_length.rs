@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::autocorrelation::product_at;
 
-/// Block lengths, in number of values. Callers round up to a whole number, and use at least the
-/// period of the load.
+/// Recommended block lengths, in number of values. Callers round them up to a whole number, and use
+/// at least the period of the load.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BlockLength {
     /// Mean block length for a method whose blocks have random lengths.
@@ -18,11 +18,11 @@ pub struct BlockLength {
     pub circular: f64,
 }
 
-/// Returns the block length for `values` in order of time; `None` for fewer than nine values, or if
-/// all are equal.
+/// Returns the block length for `values` in chronological order; `None` for fewer than nine values,
+/// or if all are equal.
 ///
-/// Takes `n` steps for each lag. The lags reach twice the distance at which correlations vanish,
-/// but at most `sqrt(n)` plus the larger one of `log10(n)` and 5.
+/// Needs `n` steps for each lag. The lags go up to twice the distance at which correlations vanish,
+/// but at most to `sqrt(n)` plus the larger one of `log10(n)` and 5.
 #[must_use]
 pub fn block_length(values: &[f64]) -> Option<BlockLength> {
     let n = values.len() as f64;
@@ -66,8 +66,8 @@ pub fn block_length(values: &[f64]) -> Option<BlockLength> {
     })
 }
 
-/// Finds the earliest `quiet` consecutive lags whose correlations can be due to chance, and returns
-/// the first of these lags.
+/// Finds the first `quiet` consecutive lags whose correlations can all be due to chance, and
+/// returns the smallest of these lags.
 fn first_quiet_lag(centred: &[f64], quiet: usize, last_lag: usize) -> Option<usize> {
     let n = centred.len() as f64;
     let limit = 2.0 * (n.log10() / n).sqrt();

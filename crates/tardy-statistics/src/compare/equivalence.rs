@@ -1,8 +1,8 @@
 //! Turns an interval and the user's margin into a verdict.
 //!
-//! The verdict names the region that contains the whole interval: better, worse, or equivalent
+//! The verdict names the region in which the whole interval lies: better, worse, or equivalent
 //! within the margin. If the interval overlaps several regions, the verdict is inconclusive, and
-//! states how much data a decision needs.
+//! states how much more data a decision needs.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,8 +20,8 @@ pub enum Equivalence {
     Equivalent,
     /// The interval overlaps more than one of these regions.
     Inconclusive {
-        /// Approximate factor by which the data must grow for a decision, if the estimate is right;
-        /// `None` if the estimate lies at the margin.
+        /// Approximate factor by which the amount of data must grow to decide the comparison,
+        /// provided that the estimate is right; `None` if the estimate lies at the margin.
         data_needed: Option<f64>,
     },
 }
@@ -46,9 +46,9 @@ pub fn equivalence(difference: f64, interval: Interval, margin: f64) -> Equivale
     }
 }
 
-/// Returns the factor by which the data must grow for a decision. The length of an interval is
-/// inversely proportional to the square root of the amount of data. The longer half must become
-/// shorter than the distance from the estimate to the nearest limit.
+/// Returns the factor by which the amount of data must grow for a decision. The length of an
+/// interval is inversely proportional to the square root of the amount of data. So the longer half
+/// of the interval must become shorter than the distance from the estimate to the nearest limit.
 fn data_needed(difference: f64, interval: Interval, margin: f64) -> Option<f64> {
     let reach = (interval.upper - difference).max(difference - interval.lower);
     let way = (difference.abs() - margin).abs();

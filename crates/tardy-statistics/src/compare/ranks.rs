@@ -1,9 +1,9 @@
-//! Computes rank tests, which detect, for any distribution, which side tends to have larger values.
-//! Rank tests suit the body of a distribution, but not its tail, which is only a thousandth of all
-//! ranks.
+//! Computes rank tests, which detect which side tends to have larger values, for any distribution.
+//! Rank tests are suitable for the body of a distribution, but not for its tail, which is only a
+//! thousandth of all ranks.
 //!
 //! With a million samples, the probabilities from these tests are 0. Reports should therefore show
-//! the size of the effect: the probability that a value of one side exceeds a value of the other
+//! how large the effect is: the probability that a value of one side exceeds a value of the other
 //! side.
 
 use serde::{Deserialize, Serialize};
@@ -25,8 +25,8 @@ pub struct Ranks {
     /// Probability of Mann and Whitney's test, under the hypothesis that both distributions are
     /// equal. It comes from the normal distribution, with corrections for ties and continuity.
     pub mann_whitney_probability: f64,
-    /// Brunner and Munzel's statistic, which allows distributions that differ in spread; `None` if
-    /// the samples do not overlap.
+    /// Brunner and Munzel's statistic, which is also valid if the spreads of the two sides differ;
+    /// `None` if the samples do not overlap.
     pub brunner_munzel: Option<f64>,
     /// Probability of Brunner and Munzel's test, under the hypothesis that neither side tends to be
     /// larger.

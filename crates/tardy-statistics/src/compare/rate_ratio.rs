@@ -1,8 +1,8 @@
-//! Compares the rates of deadline misses of two sides by their ratio.
+//! Compares how often two sides miss deadlines, by the ratio of their rates.
 //!
-//! If both sides have the same rate, then the number of misses on one side, given the total number
-//! of misses, is binomial. This holds for any rate. The test is therefore exact, and works with few
-//! misses. Source: Przyborowski and Wilenski, Biometrika 31, 1940.
+//! If both sides have the same rate, the number of misses on one side, given the total number of
+//! misses, has a binomial distribution. This is true whatever the rate is. The test is therefore
+//! exact, and works even with few misses. Source: Przyborowski and Wilenski, Biometrika 31, 1940.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,12 +11,12 @@ use crate::incomplete_beta::incomplete_beta;
 use crate::proportion::proportion_interval;
 
 /// The misses of one side, and how often the side could have missed. If misses cluster, both may be
-/// effective numbers, which need not be whole.
+/// effective numbers, which need not be whole numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct MissCount {
     /// Number of misses, or of clusters of misses.
     pub events: f64,
-    /// Number of samples, or a time.
+    /// The exposure: a number of samples, or a length of time.
     pub exposure: f64,
 }
 
@@ -28,8 +28,8 @@ pub struct RateRatio {
     pub ratio: Option<f64>,
     /// Interval of the ratio; 0 to infinity if neither side missed.
     pub interval: Interval,
-    /// Probability, if both rates are equal, that the misses are divided between the sides at least
-    /// as unevenly, in either direction.
+    /// Probability that the misses are divided between the sides at least as unevenly, in either
+    /// direction, if both rates are equal.
     pub probability: f64,
 }
 
@@ -55,8 +55,8 @@ pub fn rate_ratio(baseline: MissCount, candidate: MissCount, confidence: Confide
     if !usable(baseline) || !usable(candidate) || total == 0.0 {
         return nothing;
     }
-    // The shares of both sides are computed separately, because 1 minus a share that is close to 1
-    // has too few digits.
+    // The shares of both sides are computed separately: if one share is close to 1, subtracting it
+    // from 1 would lose digits.
     let share = |side: MissCount| proportion_interval(side.events, total, confidence);
     let (of_baseline, of_candidate) = (share(baseline), share(candidate));
     let per_exposure = baseline.exposure / candidate.exposure;

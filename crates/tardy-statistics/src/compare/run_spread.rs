@@ -14,8 +14,8 @@
 //!
 //! A few runs also give evidence about the spread: two or three runs per side can show that the
 //! spread is larger than assumed, and four runs measure it. The same spread applies to the rate of
-//! misses. The interval of this rate covers the numbers of misses for deadlines that are shorter or
-//! longer by the spread.
+//! misses. For this, the interval of the rate covers the numbers of misses that result if the
+//! deadline is shorter or longer by the spread.
 
 use crate::compare::equivalence::Equivalence;
 use crate::confidence::{Confidence, Interval};
@@ -34,13 +34,13 @@ pub const UNKNOWN_SPREAD: f64 = 0.085;
 /// uncertain to be useful, and measuring would take too long.
 pub const FACTOR_MAX: f64 = 20.0;
 
-/// How far the spread between runs extends an interval on each side of a difference. Both values
-/// are at least zero.
+/// How far the spread between runs extends an interval on each of its two sides. Both values are at
+/// least zero.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Reach {
-    /// Extension towards smaller differences.
+    /// How far the interval is extended towards smaller differences.
     pub below: f64,
-    /// Extension towards larger differences.
+    /// How far the interval is extended towards larger differences.
     pub above: f64,
 }
 
@@ -49,7 +49,7 @@ impl Reach {
         self.below.max(self.above)
     }
 
-    /// Returns whether the spread does not extend the interval at all.
+    /// Returns whether the spread does not widen the interval at all.
     #[must_use]
     pub fn is_none(self) -> bool {
         self.longest() <= 0.0
@@ -59,9 +59,9 @@ impl Reach {
 /// Returns by how much a spread of `share` between runs extends the interval of a difference. Each
 /// side is given by its level and its number of runs.
 ///
-/// The level of a run is a factor, so the interval is computed for the ratio of the two sides. If a
-/// level is not positive, there is no ratio, and the errors of both levels are added as independent
-/// errors.
+/// The level of a run is treated as a factor, so the interval is computed for the ratio of the two
+/// sides. If a level is not positive, the ratio does not exist, and the errors of both levels are
+/// added as independent errors.
 #[must_use]
 pub fn reach(
     share: f64,
@@ -95,9 +95,9 @@ pub fn estimate(baseline: &[f64], candidate: &[f64]) -> Option<f64> {
     Some(deviation)
 }
 
-/// Returns the interval of the difference between sides with a few runs, by Student's t. It is
-/// computed from the logarithms of the runs' values, or from the values themselves if one of them
-/// is not positive. Returns `None` if no side has two runs.
+/// Returns the interval of the difference between two sides that have only a few runs, by Student's
+/// t. It is computed from the logarithms of the runs' values, or from the values themselves if one
+/// of them is not positive. Returns `None` if no side has two runs.
 #[must_use]
 pub fn interval_of_few(
     baseline: &[f64],
@@ -128,8 +128,9 @@ pub fn interval_of_few(
     }
 }
 
-/// Returns `interval`, widened on both sides of `difference`. The distance from the difference to
-/// each end is multiplied by `factor`. `reach` is an independent error, so the squares are added.
+/// Returns `interval`, widened on both sides of `difference`. First, the distance from the
+/// difference to each end is multiplied by `factor`. Then `reach` is added as an independent error:
+/// the result is the root of the sum of the squares.
 #[must_use]
 pub fn widened(difference: f64, interval: Interval, factor: f64, reach: Reach) -> Interval {
     let half = |half: f64, reach: f64| (factor * half).hypot(reach);
@@ -140,8 +141,8 @@ pub fn widened(difference: f64, interval: Interval, factor: f64, reach: Reach) -
 }
 
 /// Returns the factor by which the number of samples must grow to decide an inconclusive
-/// comparison. Returns `None` if no factor up to [`FACTOR_MAX`] decides it, because the levels of
-/// the runs differ too much, or the difference is too close to the margin.
+/// comparison. Returns `None` if no factor up to [`FACTOR_MAX`] decides the comparison, because the
+/// levels of the runs differ too much, or the difference is too close to the margin.
 #[must_use]
 pub fn samples_that_decide(
     found: Equivalence,

@@ -31,17 +31,18 @@ pub struct GumbelFit {
     pub model: Gev,
     /// Negative log-likelihood of the maxima under the model.
     pub negative_log_likelihood: f64,
-    /// Twice the difference between the log-likelihoods of the full model and of this model.
+    /// The likelihood ratio: twice the difference between the log-likelihoods of the full model and
+    /// of this model.
     pub likelihood_ratio: f64,
-    /// Probability of a ratio at least as large if the shape is 0. A large probability does not
-    /// show that the shape is 0, so it is no reason to assume shape 0.
+    /// Probability that the ratio is at least as large if the shape is 0. A large probability does
+    /// not prove that the shape is 0, so shape 0 is not assumed even then.
     pub probability: f64,
 }
 
 /// Returns the most likely model of block maxima, which may be in any order.
 ///
 /// # Errors
-/// Returns [`FitError`].
+/// Fails with a [`FitError`] if the maxima cannot be fitted.
 pub fn fit(maxima: &[f64]) -> Result<GevFit, FitError> {
     let (start, step) = start(maxima)?;
     let likelihood = |[location, ln_scale, shape]: [f64; 3]| {
@@ -97,7 +98,7 @@ pub fn fit(maxima: &[f64]) -> Result<GevFit, FitError> {
 /// all three parameters.
 ///
 /// # Errors
-/// Returns [`FitError`].
+/// Fails with a [`FitError`] if the maxima cannot be fitted.
 pub fn fit_gumbel(maxima: &[f64], full: &GevFit) -> Result<GumbelFit, FitError> {
     let (start, step) = start(maxima)?;
     let likelihood = |[location, ln_scale]: [f64; 2]| {

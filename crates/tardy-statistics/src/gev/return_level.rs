@@ -8,8 +8,8 @@ use crate::numeric::minimum::minimum_near;
 use crate::profile::{normal_deviate, profile_interval};
 
 impl GevFit {
-    /// Returns the symmetric interval, by the delta method, of the level that one block in `blocks`
-    /// exceeds. This interval serves for comparison with published numbers.
+    /// Returns the symmetric interval of the level that one block in `blocks` exceeds, by the delta
+    /// method. This interval is only for comparison with published numbers.
     #[must_use]
     pub fn return_level_interval_symmetric(
         &self,
@@ -62,8 +62,8 @@ impl GevFit {
             minimum_near(likelihood, start, [0.1, 0.05])
         };
         let fitted = [self.model.scale.ln(), self.model.shape];
-        // Each search starts at the result of the previous search, because levels that are close
-        // together have similar best parameters. If these parameters exclude a maximum, the search
+        // Each search starts at the result of the previous search, because the best parameters for
+        // neighbouring levels are similar. If these parameters exclude a maximum, the search
         // restarts from a wide Gumbel distribution, which excludes no value.
         let mut last = fitted;
         let profile = |level: f64| {

@@ -2,10 +2,10 @@
 //!
 //! If both parameters are fitted, the distribution of the Anderson-Darling statistic depends only
 //! on the shape (Choulakian and Stephens, Technometrics 43, 2001). The percentage points below come
-//! from a parametric bootstrap that was run once: 40,000 fits of 1000 excesses for each shape, by
-//! the example `anderson_darling_table`. Reports therefore need no bootstrap, and true models are
-//! rejected at the stated rate. If excesses are known only as counts in buckets, Pearson's
-//! chi-square test is used instead, because ties make the Anderson-Darling statistic too large.
+//! from a parametric bootstrap that was run once, by the example `anderson_darling_table`: 40,000
+//! fits of 1000 excesses for each shape. So reports need no bootstrap, and true models are rejected
+//! as often as stated. If excesses are known only as counts in buckets, Pearson's chi-square test
+//! is used instead, because equal values make the Anderson-Darling statistic too large.
 
 use statrs::function::gamma::gamma_ur;
 
@@ -14,15 +14,15 @@ use super::two_sample::Test;
 use crate::gpd::Gpd;
 use crate::gpd::excesses::Excesses;
 
-/// The probabilities to which the percentage points belong.
+/// The percentage points belong to these probabilities.
 pub const PROBABILITIES: [f64; 9] = [0.75, 0.5, 0.25, 0.1, 0.05, 0.025, 0.01, 0.005, 0.001];
 
 /// Minimum number of expected excesses in a class of the chi-square test (Cochran, Biometrics 10,
 /// 1954).
 const EXPECTED_MIN: f64 = 5.0;
 
-/// Returns the statistic, and the probability of a statistic at least as large if the excesses
-/// follow the fitted distribution.
+/// Returns the statistic, and the probability that it is at least as large if the excesses follow
+/// the fitted distribution.
 ///
 /// `None` if there are no excesses, or if the buckets are so wide that fewer than four classes
 /// result.
@@ -74,8 +74,8 @@ fn chi_square(buckets: &[(f64, u64)], width: f64, total: f64, model: Gpd) -> Opt
         .iter()
         .map(|(seen, expected)| (seen - expected).powi(2) / expected)
         .sum::<f64>();
-    // Three degrees of freedom are lost: two for the fitted parameters, and one because the classes
-    // add up to the total.
+    // Three degrees of freedom are subtracted: two for the fitted parameters, and one because the
+    // classes add up to the total.
     let freedom = classes
         .len()
         .checked_sub(3)
@@ -117,7 +117,7 @@ fn probability(statistic: f64, shape: f64) -> f64 {
     (left.1.ln() + slope * (statistic - left.0)).exp().min(1.0)
 }
 
-/// Rows: shapes -0.5 to 1.0 in tenths. Columns: [`PROBABILITIES`].
+/// One row for each shape from -0.5 to 1.0, in steps of 0.1. Columns: [`PROBABILITIES`].
 #[expect(clippy::approx_constant, reason = "2.718 is a percentage point, not e")]
 const POINTS: [[f64; 9]; 16] = [
     [

@@ -1,5 +1,5 @@
-//! Tests whether two samples come from the same distribution. The tests detect a drift during a
-//! run, but do not measure its size.
+//! Tests whether two samples come from the same distribution. The tests detect that a run drifts,
+//! but do not measure by how much.
 
 use std::f64::consts::PI;
 
@@ -20,8 +20,8 @@ pub struct Test {
 /// Returns Kolmogorov and Smirnov's test: the largest distance between the cumulative shares.
 /// `None` if a sample is empty.
 ///
-/// The probability is exact for up to 1000 samples each; for more samples, it comes from the limit
-/// distribution. Ties can make the probability too large, but never too small.
+/// The probability is exact if each sample has at most 1000 values; otherwise it comes from the
+/// limit distribution. If values are equal, the probability can be too large, but never too small.
 #[must_use]
 pub fn kolmogorov_smirnov(first: &Tally, second: &Tally) -> Option<Test> {
     let (n, m) = (first.total(), second.total());
@@ -80,8 +80,8 @@ fn paths_within(n: u64, m: u64, distance: f64) -> f64 {
     row[columns]
 }
 
-/// Returns the probability of a larger `sqrt(effective n) * distance` under the limit distribution
-/// (Kolmogorov 1933).
+/// Returns the probability that `sqrt(effective n) * distance` is larger, under the limit
+/// distribution (Kolmogorov 1933).
 fn kolmogorov_tail(scaled: f64) -> f64 {
     if scaled < 0.2 {
         return 1.0;
@@ -100,12 +100,12 @@ pub fn cramer_von_mises(first: &Tally, second: &Tally) -> Option<Test> {
     if n == 0.0 || m == 0.0 {
         return None;
     }
-    // The statistic compares the rank of each value in both samples together with its rank in its
-    // own sample. Equal values share their mean rank.
+    // The statistic compares two ranks of each value: the rank among both samples together, and the
+    // rank in its own sample. Equal values share their mean rank.
     let sum_of_ranks = |side: usize, size: f64| {
         let of_step = |step: &Step| {
             let count = step.at[side] as f64;
-            // Adds the sum of (rank - p)^2, where p runs over the ranks of these values in their
+            // Adds the sum of (rank - p)^2, where p runs through the ranks of these values in their
             // own sample.
             let middle = step.rank() - step.own_rank(side);
             count * middle * middle + count * (count * count - 1.0) / 12.0
@@ -154,8 +154,8 @@ fn mises_limit(x: f64) -> f64 {
 /// `exp(-q cosh t) cosh(t / 4)`.
 fn bessel_k_quarter(q: f64) -> f64 {
     if q < 1e-6 {
-        // For arguments this small, returns only the leading term. Such small arguments do not
-        // occur in practice.
+        // For arguments this small, returns only the leading term. In practice, such small
+        // arguments do not occur.
         return 0.5 * gamma(0.25) * (2.0 / q).powf(0.25);
     }
     // Beyond `end`, the integrand is below 1e-17 of its largest value. The trapezoidal rule

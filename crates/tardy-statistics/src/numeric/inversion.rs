@@ -1,5 +1,5 @@
-//! Computes inverses of distribution functions, and the continued fractions from which these
-//! functions are computed.
+//! Computes inverses of distribution functions, and the continued fractions that some of these
+//! functions need.
 
 /// Maximum number of steps of an inversion. Newton's method usually needs ten.
 const STEPS_MAX: u32 = 200;
@@ -7,8 +7,9 @@ const STEPS_MAX: u32 = 200;
 /// thirty years at 1 MHz), all of these terms are necessary.
 pub(crate) const TERMS_MAX: u32 = 100_000_000;
 
-/// Returns the zero of an increasing function between `low` and `high`, from its value and slope.
-/// Uses Newton's method. If a step would leave the bracket, halves the bracket instead.
+/// Returns the zero of an increasing function between `low` and `high`; the function returns its
+/// value and its slope. Uses Newton's method. If a step would leave the bracket, halves the bracket
+/// instead.
 pub(crate) fn inverse(
     start: f64,
     (mut low, mut high): (f64, f64),
@@ -37,9 +38,9 @@ pub(crate) fn inverse(
     t
 }
 
-/// Evaluates a continued fraction by Lentz's method. The first argument contains the value, the
-/// numerator and the denominator of the part that is already evaluated. `term` returns the next
-/// partial numerator and denominator.
+/// Evaluates a continued fraction by Lentz's method. The first argument is the part that is already
+/// evaluated: its value, numerator and denominator. `term` returns the next partial numerator and
+/// denominator.
 pub(crate) fn continued_fraction(
     (mut fraction, mut numerator, mut denominator): (f64, f64, f64),
     mut term: impl FnMut(f64) -> (f64, f64),
@@ -57,7 +58,7 @@ pub(crate) fn continued_fraction(
     fraction
 }
 
-/// Replaces values close to zero, so that the result can be a divisor.
+/// Replaces a value close to zero, so that the result can be used as a divisor.
 pub(crate) fn away_from_zero(value: f64) -> f64 {
     if value.abs() < 1e-300 { 1e-300 } else { value }
 }

@@ -1,7 +1,7 @@
 //! Finds the minimum of a function, by Brent's method for one parameter, and by Nelder and Mead's
 //! method for two or three.
 
-/// Fraction of the interval at which the golden section divides the interval.
+/// The golden section divides an interval at this fraction of its length.
 const GOLDEN: f64 = 0.381_966_011_250_105;
 
 /// Returns the argument and the value of a local minimum between `low` and `high`. `tolerance` is
@@ -85,8 +85,9 @@ fn parabolic_step(places: [f64; 3], values: [f64; 3]) -> Option<f64> {
 /// has the first step of each parameter.
 ///
 /// Points with an infinite or NaN value are avoided, so callers can express constraints by such
-/// values. A simplex can collapse on a slope. So it is rebuilt around the best point as long as
-/// rebuilding improves the minimum. Source: Nelder and Mead, The Computer Journal 7, 1965.
+/// values. The simplex of the search can collapse on a slope. So the search rebuilds it around the
+/// best point as long as this improves the minimum. Source: Nelder and Mead, The Computer Journal
+/// 7, 1965.
 pub(crate) fn minimum_near<const N: usize>(
     mut function: impl FnMut([f64; N]) -> f64,
     start: [f64; N],

@@ -1,10 +1,10 @@
-//! Finds the donor: the waiting thread for which the owner of a mutex runs (proxy execution, Linux
-//! 7.1 and later, CONFIG_SCHED_PROXY_EXEC).
+//! Finds the donor: the thread that waits for a mutex, and in place of which the owner of the mutex
+//! runs (proxy execution, Linux 7.1 and later, CONFIG_SCHED_PROXY_EXEC).
 //!
-//! Events do not name the donor. `sched_switch` shows the owner, with the owner's own priority
+//! Events do not name the donor. `sched_switch` names the owner and shows the owner's own priority
 //! (kernel/sched/core.c, `__schedule`). The donor seems to sleep uninterruptibly until the owner
-//! releases the mutex and wakes it. If a thread of lower priority keeps the CPU and then wakes such
-//! a sleeping thread, this module takes the sleeping thread for the donor.
+//! releases the mutex and wakes it. If a thread of lower priority does not give up the CPU and then
+//! wakes such a sleeping thread, this module assumes that the sleeping thread is the donor.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use super::blocked::UNINTERRUPTIBLE;
 use super::{Cause, Certainty, Holder};
 use crate::event::{Event, Kind, Thread};
 
-/// Maximum numbers of sleeping threads and of ended sleeps that are stored.
+/// Maximum number of sleeping threads, and of ended sleeps, that are stored.
 const ASLEEP_MAX: usize = 1 << 12;
 const SLEEPS_MAX: usize = 1 << 12;
 
@@ -28,7 +28,7 @@ struct Sleep {
     owner: i32,
 }
 
-/// The recent uninterruptible sleeps of all threads.
+/// The latest uninterruptible sleeps of all threads.
 #[derive(Debug, Default)]
 pub(super) struct Donors {
     asleep: HashMap<i32, (u64, Thread)>,
@@ -67,7 +67,7 @@ impl Donors {
         }
     }
 
-    /// Forgets the sleeps under way, because events were lost.
+    /// Forgets the sleeps that are in progress, because events were lost.
     pub(super) fn lose(&mut self) {
         self.asleep.clear();
     }
@@ -78,7 +78,8 @@ impl Donors {
         }
     }
 
-    /// Returns the donor for which `owner` had the CPU in `start..end` while `waiting` waited.
+    /// Returns the donor in place of which `owner` had the CPU in `start..end` while `waiting`
+    /// waited.
     pub(super) fn of(&self, owner: i32, waiting: Thread, start: u64, end: u64) -> Option<Thread> {
         let is_donor = |sleep: &&Sleep| {
             sleep.owner == owner
@@ -92,9 +93,9 @@ impl Donors {
     }
 }
 
-/// If `holder` had the CPU although its own priority is too low, returns it as the owner of a mutex
-/// that runs for `donor`. Otherwise returns `holder` unchanged. If `is_switch`, the interval is the
-/// switch itself.
+/// If `holder` had the CPU although its own priority is too low, the result says that it is the
+/// owner of a mutex and ran in place of `donor`. Otherwise, `holder` is returned unchanged. If
+/// `is_switch`, the interval is the switch itself.
 pub(super) fn owner(
     holder: Holder,
     known: Certainty,

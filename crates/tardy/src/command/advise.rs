@@ -1,4 +1,4 @@
-//! `tardy advise`: whether work is in time, and which kernel suits it.
+//! `tardy advise`: judges whether work is in time, and which kernel suits it.
 
 mod questions;
 

@@ -119,7 +119,7 @@ fn measure(args: &AttachArgs) -> Result<Exit, Refusal> {
         End::Process => (AttachEnd::ProcessEnded, State::Finished),
         End::Trace => (AttachEnd::TraceEnded, State::Finished),
         End::Stopped if is_at_threshold => (AttachEnd::Threshold, State::Stopped),
-        // A stop is the normal end of a recording without a length.
+        // If the recording was started without a length, a stop is its normal end.
         End::Stopped if args.until_stopped => (AttachEnd::Finished, State::Finished),
         End::Stopped => (AttachEnd::Interrupted, State::Interrupted),
         End::Time => (AttachEnd::Finished, State::Finished),

@@ -26,7 +26,7 @@ const TRIALS: u32 = 11;
 /// Default number of runs of a command, as in mckenney2009.
 const COMMAND_TRIALS: u32 = 3;
 
-/// Runs the command. Call it before the process has threads.
+/// Runs the command. Must be called before the process starts threads.
 #[must_use]
 pub fn run(args: &CostArgs) -> Exit {
     let shared = args.shared();

@@ -1,5 +1,5 @@
-//! `tardy man` and `tardy completions`: pages and scripts that are generated from the definition of
-//! the command line.
+//! `tardy man` and `tardy completions`: print pages and scripts that are generated from the
+//! definition of the command line.
 
 use std::fs;
 use std::io;

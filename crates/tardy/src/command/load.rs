@@ -23,7 +23,7 @@ use tardy_sys::signal::{self, SignalFd, wait_readable};
 
 use crate::cli::load::LoadArguments;
 
-/// Index of the phase. Without a run, there is only one phase.
+/// Index of the phase. Loads without a run have only one phase.
 const PHASE: u32 = 0;
 
 /// The reason why loads could not run.
@@ -84,8 +84,8 @@ fn try_run(arguments: &LoadArguments) -> Result<u8, LoadCommandError> {
                     absent.missing,
                     absent.remedy
                 );
-                // A list of which one load cannot run is still mostly the requested list, but a
-                // single requested load that cannot run is an error.
+                // If one load of a list cannot run, the others still do most of what the user
+                // requested, but a single requested load that cannot run is an error.
                 match request.list {
                     Some(_) => is_incomplete = true,
                     None => code = 3,

@@ -36,15 +36,16 @@ enum CommandProduct {
         has_board: bool,
     },
     Cost,
-    /// Guests of the lab. Each machine runs a shard of the guests.
+    /// Runs in guests of the lab. Each machine runs a shard of the guests.
     Guests,
-    /// Text for the reader, and a folder.
+    /// The command prints text and makes a folder.
     Folder,
-    /// Text for the reader.
+    /// The command only prints text.
     Words,
 }
 
-/// The command to run on the machines. The words of the command are those of this process.
+/// The command to run on the machines. The command has the same words as the command line of this
+/// process.
 #[derive(Debug, Clone, Copy)]
 struct Request<'a> {
     made: CommandProduct,
@@ -87,8 +88,8 @@ enum Message {
     Outcome(usize, Box<Outcome>),
 }
 
-/// Runs the command on other machines if `--on` is given; otherwise returns `None`. Call it before
-/// the process has threads.
+/// Runs the command on other machines if `--on` is given; otherwise returns `None`. Must be called
+/// before the process starts threads.
 #[must_use]
 pub fn elsewhere(command: &Command) -> Option<Exit> {
     let (on, request) = match command {
@@ -559,8 +560,8 @@ fn file_or(value: &str, before: &str) -> Word {
     }
 }
 
-/// Runs `tardy fetch`, which retrieves the results of a command whose connection broke. Call it
-/// before the process has threads.
+/// Runs `tardy fetch`, which retrieves the results of a command whose connection broke. Must be
+/// called before the process starts threads.
 #[must_use]
 pub fn fetch(args: &FetchArgs) -> Exit {
     let refuse = |text: String| {

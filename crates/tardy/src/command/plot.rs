@@ -130,7 +130,7 @@ fn plot(args: &PlotArgs) -> Result<(), PlotError> {
             .map_err(PlotError::Line)?;
     }
     let size = (args.size.width, args.size.height);
-    // If one chart shows several runs, the runs' names are on its series.
+    // If one chart shows several runs, the name of each series includes its run.
     let named: Vec<(&str, &Chart)> = charts
         .iter()
         .enumerate()

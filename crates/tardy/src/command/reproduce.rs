@@ -70,7 +70,7 @@ pub fn run(args: &ReproduceArgs) -> Exit {
     }
 }
 
-/// Returns the commands to run, a line each.
+/// Returns the commands to run, one per line.
 fn planned(papers: &[Paper], steps: &[Step], args: &ReproduceArgs, out: &Path) -> String {
     let again = if args.trace {
         let found = reproduce(papers, out, args.place(), args.extent(), args.replicas());

@@ -1,4 +1,4 @@
-//! `tardy show`: the summary of a run, from its folder.
+//! `tardy show`: prints the summary of a run, from its folder.
 
 use std::path::{Path, PathBuf};
 

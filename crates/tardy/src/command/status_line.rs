@@ -1,4 +1,4 @@
-//! A line on standard error with the progress of a command, shown only on a terminal.
+//! Shows the progress of a command in a line on standard error, only on a terminal.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};

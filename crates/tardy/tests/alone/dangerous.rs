@@ -1,4 +1,4 @@
-//! Loads and conditions that starve the machine, fill a disk or take CPUs away; only with
+//! Tests loads and conditions that starve the machine, fill a disk or take CPUs away; only with
 //! TARDY_TEST_DANGEROUS=1.
 
 use crate::hot_loop::released_binary;

@@ -1,5 +1,5 @@
-//! The cost of explaining a run while it lasts, counted in instructions of the thread that
-//! explains. Times differ from machine to machine; instruction counts hardly do.
+//! Tests how many instructions the explaining thread executes to explain a run while it lasts.
+//! Times differ from machine to machine; instruction counts hardly do.
 
 use crate::hot_loop::released_binary;
 use crate::support;
@@ -11,9 +11,9 @@ use support::workplace::{Workplace, finish};
 use tardy_machine::root::Root;
 use tardy_machine::tracefs::Tracefs;
 
-/// Maximum numbers of instructions in user mode: one for each event, from reading its page to
-/// writing its delays; and one for each sample, without its events. On a quiet machine a sample has
-/// a dozen events.
+/// Maximum numbers of instructions in user mode. The first is for each event, from reading its page
+/// to writing its delays; the second is for each sample, without its events. On a quiet machine a
+/// sample has a dozen events.
 const AN_EVENT_MAX: u64 = 2_000;
 const A_SAMPLE_MAX: u64 = 12_000;
 

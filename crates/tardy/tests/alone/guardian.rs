@@ -1,4 +1,4 @@
-//! The supervisor of loads through its own interface: order of events, restarts, limits,
+//! Tests the supervisor of loads through its own interface: order of events, restarts, limits,
 //! containment.
 
 use std::os::fd::AsFd;

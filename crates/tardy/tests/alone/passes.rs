@@ -1,4 +1,4 @@
-//! The number of times that a report reads the samples of a run.
+//! Tests how many times a report reads the samples of a run.
 
 use tardy_chart::data::{Detail, RunData};
 use tardy_core::verdict::requirement::Requirement;

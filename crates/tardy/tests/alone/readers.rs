@@ -1,4 +1,4 @@
-//! The cost per sample of commands that read run folders, counted in instructions. Times differ
+//! Tests how many instructions per sample the commands that read run folders execute. Times differ
 //! from machine to machine; instruction counts do not.
 
 use crate::hot_loop::released_binary;

@@ -1,5 +1,5 @@
-//! `tardy advise` as a user starts it: published numbers, and runs with known samples for each
-//! branch of the decision.
+//! Tests `tardy advise` as a user starts it, with published numbers and with runs with known
+//! samples for each branch of the decision.
 
 use crate::support;
 

@@ -1,4 +1,4 @@
-//! Loops of other programs, in C and in Rust, measured like the tool's own probes.
+//! Tests loops of other programs, in C and in Rust, that are measured like the tool's own probes.
 
 use crate::support;
 

@@ -1,5 +1,5 @@
-//! `tardy attach`: the timer wake-ups of a running program that records its due times and when it
-//! woke.
+//! Tests `tardy attach` with the timer wake-ups of a running program that records its due times and
+//! when it woke.
 
 use crate::support;
 
@@ -160,8 +160,8 @@ fn row<'a>(found: &'a Value, kind: &str) -> &'a Value {
 }
 
 /// Returns how many of the program's timers woke it. A sleep always wakes the thread. With other
-/// timers, the thread may be preempted after it set the timer and before it waits, until the timer
-/// has expired; the timer then wakes no thread.
+/// timers, the thread may be preempted after it has set the timer and before it waits. If the timer
+/// expires in this time, it wakes no thread.
 fn woken(row: &Value, is_sleep: bool) -> usize {
     let (started, wake_ups, unawaited) = (
         count(&row["started"]),
@@ -224,8 +224,8 @@ fn each_due_time_of_a_loop_is_found_once_and_lies_before_the_loops_own_clock_rea
             .map(|(sample, (_, woke))| woke - sample.wake().get())
             .collect();
         apart.sort_unstable();
-        // The kernel switches to the thread before the thread reads its clock. The 1 us allows for
-        // the trace, which reads the same clock in another way.
+        // The kernel switches to the thread before the thread reads its clock. The difference may
+        // be 1 us, because the trace reads the same clock in another way.
         assert!(
             apart[0] > -1_000,
             "{kind}: a switch lies {} ns behind the loop's clock read",
@@ -267,7 +267,7 @@ fn timers_of_other_clocks_are_told_and_put_on_the_monotonic_one() {
         let (outcome, cycles) = followed(&place, kind, "");
         let found = outcome.ends_with(0).json();
         woken(counts(&found, "sleep"), true);
-        // Without a TAI offset, CLOCK_TAI equals CLOCK_REALTIME.
+        // If no TAI offset is set, CLOCK_TAI equals CLOCK_REALTIME.
         let told = if Clock::Tai.ahead() == Clock::Realtime.ahead() {
             "realtime"
         } else {

@@ -1,5 +1,5 @@
-//! The cycles that `tardy attach` finds in a program that records its own blocking calls; and the
-//! chains of wake-ups that it finds in a program with a delay at a known link.
+//! Tests the cycles that `tardy attach` finds in a program that records its own blocking calls, and
+//! the chains of wake-ups that it finds in a program with a delay at a known link.
 
 use crate::attach::can_trace;
 use crate::support;

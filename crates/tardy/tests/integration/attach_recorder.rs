@@ -1,5 +1,5 @@
-//! `tardy attach` as a recorder: it follows every real-time thread until it is stopped, in a folder
-//! that is bounded and survives a kill.
+//! Tests `tardy attach` as a recorder: it follows every real-time thread until it is stopped, in a
+//! folder that is bounded and survives a kill.
 
 use crate::support;
 
@@ -45,8 +45,8 @@ fn wake_ups(found: &Value, thread: u32) -> u64 {
         .sum()
 }
 
-/// Reads a series: the number of samples that were folded into histograms, and the due times of the
-/// others.
+/// Reads a series. Returns the number of samples that were folded into histograms, and the due
+/// times of the others.
 fn samples(file: &Path) -> (u64, Vec<i64>) {
     let open = SeriesFile::open(file).unwrap();
     let earlier = open.hours().map_or(0, |hours| hours.samples);
@@ -401,7 +401,8 @@ fn a_miss_runs_the_command_and_its_trace_is_in_the_folder_by_then() {
             .tardy("explain seen.dat --task timers --json")
             .ends_with(0)
             .json();
-        // Raw fields (`-R`), because trace-cmd 3.1 crashed once while it formatted them.
+        // The test requests raw fields (`-R`), because trace-cmd 3.1 crashed once while it
+        // formatted them.
         let report = finish(place.prepared(
             machine::program("trace-cmd", "trace-cmd"),
             ["report", "-R", "-i", "seen.dat"],

@@ -1,5 +1,5 @@
-//! Runs with `--disk`: the folder stays within its bound, and every sample is in it, singly or in
-//! an hourly histogram.
+//! Tests runs with `--disk`: the folder stays within its bound, and every sample is in it, singly
+//! or in an hourly histogram.
 
 use crate::support;
 

@@ -1,5 +1,5 @@
-//! Bounds that `tardy show --json` states for generated runs whose true values are known. With
-//! dependent samples the bounds must be wider.
+//! Tests the bounds that `tardy show --json` states for generated runs whose true values are known.
+//! With dependent samples the bounds must be wider.
 #![allow(
     clippy::unwrap_used,
     reason = "a test ends where something is not as expected"
@@ -109,6 +109,6 @@ fn the_median_of_samples_that_depend_on_each_other_is_bounded_as_often_as_said()
         assert!((60.0..800.0).contains(&effective), "{effective}");
     }
     // The bound should hold in 97.5 % of runs. Bounds that assume independent samples hold in only
-    // 80 % of them.
+    // 80 % of the runs.
     assert!(held >= 38, "{held} of 40");
 }

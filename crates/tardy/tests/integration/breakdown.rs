@@ -1,5 +1,5 @@
-//! `tardy breakdown` of real runs, and the phase from which the numbers of each source of latency
-//! are taken.
+//! Tests `tardy breakdown` of real runs, and the phase from which the numbers of each source of
+//! latency are taken.
 
 use crate::support;
 

@@ -1,4 +1,4 @@
-//! Timers and grids of due times on CLOCK_REALTIME and CLOCK_TAI.
+//! Tests timers and grids of due times on CLOCK_REALTIME and CLOCK_TAI.
 
 use crate::support;
 

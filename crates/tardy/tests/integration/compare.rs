@@ -1,5 +1,5 @@
-//! `tardy compare` of runs with samples from known distributions, through the real binary and its
-//! exit codes.
+//! Tests `tardy compare` of runs with samples from known distributions, through the real binary and
+//! its exit codes.
 
 use crate::support;
 

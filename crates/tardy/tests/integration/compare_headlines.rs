@@ -1,5 +1,5 @@
-//! The first line of `tardy compare`: it takes all rows into account and agrees with the table
-//! below it.
+//! Tests the first line of `tardy compare`: it takes all rows into account and agrees with the
+//! table below it.
 
 use serde_json::Value;
 

@@ -1,5 +1,5 @@
-//! Environments in which rights or parts of the kernel are missing: runs the real binary in the
-//! environment of each row of the table in docs/containers.md.
+//! Tests environments in which rights or parts of the kernel are missing: runs the real binary in
+//! the environment of each row of the table in docs/containers.md.
 
 use crate::support;
 
@@ -18,7 +18,7 @@ const YOUNG: &str = "pidfd_send_signal,io_uring_setup,io_uring_enter,io_uring_re
 /// access to a debugfs mounts a tracefs.
 const NO_TRACEFS: &str = "grep -wE 'tracefs|debugfs' /proc/mounts | cut -d ' ' -f 2 | xargs -r -n 1 \
                           umount -l;";
-/// The hierarchy of version 1 with real-time budgets.
+/// The version 1 hierarchy of control groups that has real-time budgets.
 const GROUPS: &str = "/sys/fs/cgroup/cpu";
 
 /// The message in the row whose environment starts with this text; `None` if the row has no

@@ -1,4 +1,4 @@
-//! `tardy cost` as a user starts it: stored data, results, and refused requests.
+//! Tests `tardy cost` as a user starts it: stored data, results, and refused requests.
 
 use crate::support;
 
@@ -411,8 +411,8 @@ fn costs_are_compared_metric_by_metric_and_never_with_anything_else() {
         .tardy("cost --trials 2 --out program -- true")
         .ends_with(0);
     let same = place.tardy("compare a a --format json");
-    // Equal numbers are never better or worse. The spread of six trials decides between the other
-    // two results.
+    // Equal numbers are never judged better or worse. Which of the other two results is right
+    // depends on the spread of six trials.
     assert!([0, 4].contains(&same.code()), "{same:?}");
     let rows = same.json()["candidates"][0]["rows"].clone();
     assert_eq!(rows.as_array().unwrap().len(), 2);

@@ -1,5 +1,5 @@
-//! Runs whose phases are counted in cycles: each phase has the requested number of cycles, however
-//! long they take.
+//! Tests runs whose phases are counted in cycles: each phase has the requested number of cycles,
+//! however long they take.
 #![allow(
     clippy::unwrap_used,
     reason = "a test ends where something is not as expected"

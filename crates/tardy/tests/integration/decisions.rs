@@ -1,4 +1,5 @@
-//! Whether PREEMPT_RT is needed, and which kernel suffices: every command gives the same answer.
+//! Checks that every command gives the same answers to two questions: whether PREEMPT_RT is needed,
+//! and which kernel suffices.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! `tardy doctor` as a user starts it: for copies of other machines' files, for this machine, and
-//! for a running program.
+//! Tests `tardy doctor` as a user starts it: for copies of other machines' files, for this machine,
+//! and for a running program.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `tardy explain` on traces from other tools: stored files of trace-cmd.
+//! Tests `tardy explain` on stored traces from another tool, trace-cmd.
 //! crates/tardy-trace/tests/data/README.md describes the origin of the files.
 
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ fn number(value: &Value) -> u64 {
         .unwrap_or_else(|| panic!("{value} is no number"))
 }
 
-/// The sum of a key over rows.
+/// The sum of the values of a key over all rows.
 fn sum(rows: &Value, key: &str) -> u64 {
     rows.as_array()
         .unwrap()

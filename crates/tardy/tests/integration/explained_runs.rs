@@ -1,5 +1,5 @@
-//! `tardy run --explain` and `tardy explain RUN`: the explanation of every late sample adds up to
-//! its latency, the cause is named, and nothing is left of the recording.
+//! Tests `tardy run --explain` and `tardy explain RUN`: the explanation of every late sample adds
+//! up to its latency, the cause is named, and nothing is left of the recording.
 
 use crate::support;
 
@@ -40,7 +40,7 @@ fn number(value: &Value) -> u64 {
         .unwrap_or_else(|| panic!("{value} is no number"))
 }
 
-/// The sum of a key over rows.
+/// The sum of the values of a key over all rows.
 fn sum(rows: &Value, key: &str) -> u64 {
     rows.as_array()
         .unwrap()
@@ -211,7 +211,7 @@ fn every_late_sample_is_explained_and_adds_up_to_its_latency() {
         section.matches("<rect x=").count() > 10 && section.contains("Worst 1: "),
         "the worst are drawn"
     );
-    // The trace around the worst samples can be explained by itself.
+    // The trace around the worst samples can be explained without the rest of the run.
     let worst = place
         .tardy("explain run/trace/worst.dat --task cyclic/0 --json")
         .ends_with(0)

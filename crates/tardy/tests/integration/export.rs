@@ -1,4 +1,5 @@
-//! `tardy export`: every format, for a run with known samples, as its readers receive it.
+//! Tests every format of `tardy export`, for a run with known samples, as the format's readers
+//! receive it.
 
 use crate::support;
 

@@ -1,4 +1,5 @@
-//! `tardy history`: builds of boards, and the first build with worse numbers.
+//! Tests `tardy history`, which finds the first build with worse numbers among the builds of
+//! several boards.
 
 use crate::support;
 

@@ -1,5 +1,5 @@
-//! Files of the wrong kind, names that lead elsewhere, and texts that would control a terminal:
-//! commands refuse them in one line and damage nothing.
+//! Checks that commands refuse files of the wrong kind, names that lead elsewhere, and texts that
+//! would control a terminal, with a message of one line and without damage.
 
 use std::os::unix::fs::{FileTypeExt, symlink};
 use std::path::Path;

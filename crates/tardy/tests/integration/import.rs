@@ -1,4 +1,4 @@
-//! `tardy import`: output of other tools through the real binary, and what `tardy show` then
+//! Tests `tardy import`: output of other tools through the real binary, and what `tardy show` then
 //! prints.
 
 use crate::support;
@@ -758,7 +758,7 @@ fn several_files_become_a_folder_of_runs_and_no_run_is_overwritten() {
         "{}",
         again.stderr
     );
-    // Without single samples, the comparison uses order statistics.
+    // If the runs have no single samples, the comparison uses order statistics.
     let compared =
         place.tardy("compare runs/cyclictest-h runs/cyclictest-H --quantiles 0.5 --full");
     assert!(

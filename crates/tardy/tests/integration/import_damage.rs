@@ -1,6 +1,6 @@
-//! Damaged output of other tools. Readers do not panic: a reader either refuses the file with its
-//! name and line or creates a run that can be read like any other. `cargo +nightly fuzz run import`
-//! does the same with many more bytes.
+//! Tests the import of damaged output of other tools. Readers do not panic: a reader either refuses
+//! the file with its name and line or creates a run that can be read like any other.
+//! `cargo +nightly fuzz run import` does the same with many more bytes.
 
 use std::fs;
 use std::path::Path;

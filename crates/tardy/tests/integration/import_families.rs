@@ -1,5 +1,5 @@
-//! `tardy import` of the layouts that one tool, or related tools, print, each with the values in
-//! its file.
+//! Tests `tardy import` of the layouts that one tool, or related tools, print, each with the values
+//! in its file.
 
 use std::fs;
 
@@ -299,7 +299,7 @@ fn histograms_of_osadl_are_read_in_both_of_its_layouts() {
         place.record("run")["machine"]["kernel"]["release"],
         "5.15.49-rt47"
     );
-    // Without maxima, the missing samples may lie anywhere beyond the rows.
+    // If the maxima are left out, the missing samples may lie anywhere beyond the rows.
     let text = fs::read_to_string(sample("osadl-dataset.json")).unwrap();
     fs::write(place.path("open"), text.replace("\"maxima\"", "\"other\"")).unwrap();
     place.tardy("import open --out open.run").ends_with(0);
@@ -439,7 +439,7 @@ fn rteval_of_every_version_is_read_and_says_what_its_maxima_are_worth() {
 fn the_latency_at_which_rt_tests_stop_is_one_of_their_thread() {
     let stop = "# Thread Ids: 163350 163351\n# Break thread: 163351\n# Break value: 51\n";
     let place = Workplace::new();
-    // The posted output: the tool printed the line before it counted the latency at which it
+    // In the posted output, the tool printed the line before it counted the latency at which it
     // stopped.
     let deadline = "T: 0 (163350) I:1000 C:  36218 Min:      1 Act:   11 Avg:    6 Max:      33\n\
                     T: 1 (163351) I:1500 C:  24146 Min:      1 Act:    4 Avg:    3 Max:      13\n";
@@ -574,7 +574,7 @@ fn every_layout_of_rtlas_histogram_is_read_or_refused() {
         assert_eq!(found, [Some(11_000), Some(41_960)], "{name}");
         assert!(notes_of(&run).contains("missed events of the kernel (12 (0.50%))"));
     }
-    // Without the names of columns, no number is read as a latency.
+    // If the names of the columns are missing, no number is read as a latency.
     let rows_alone: String = whole
         .lines()
         .skip(4)
@@ -626,7 +626,7 @@ fn tables_of_rtla_top_are_read_with_what_follows_them() {
         ],
     );
     assert!(notes(&place, "run").contains("missed events of the kernel (unknown number)"));
-    // Two runs: the clock in the header starts again.
+    // The file has two runs, because the clock in the header starts again.
     let two = table("00:00:12", 1_000, "", 31) + &table("00:00:01", 90, "", 7);
     fs::write(place.path("two"), two).unwrap();
     let refused = place.tardy("import two --out both").ends_with(2);

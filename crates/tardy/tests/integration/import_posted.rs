@@ -259,7 +259,7 @@ fn the_stated_duration_of_xenomai_overrides_its_lines() {
         said.contains("the file states 2 s, and has 3 lines of data"),
         "{said}"
     );
-    // Without the line for the whole run, further lines may be missing.
+    // If the line for the whole run is missing, further lines may be missing too.
     let (place, made) = import(KLATENCY, "");
     made.ends_with(0);
     let warnings = notes(&place, "run");

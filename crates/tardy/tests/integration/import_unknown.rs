@@ -1,4 +1,4 @@
-//! `tardy import` of files that do not state a value that other runs have.
+//! Tests `tardy import` of files that do not state a value that other runs have.
 
 use crate::import::{import, sample};
 use crate::support::workplace::Workplace;

@@ -1,4 +1,4 @@
-//! Interrupted runs: the samples are kept, and the run is marked as interrupted.
+//! Tests interrupted runs: the samples are kept, and the run is marked as interrupted.
 
 use crate::support;
 

@@ -1,5 +1,5 @@
-//! Leftovers of a killed command: its journal lists them, messages name them, and the next start or
-//! `tardy restore` removes them.
+//! Tests the leftovers of a killed command: its journal lists them, messages name them, and the
+//! next start or `tardy restore` removes them.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The live view in a terminal during a run, and the effect of keys. The tests do not read
+//! Tests the live view in a terminal during a run, and the effect of keys. The tests do not read
 //! latencies.
 
 use crate::support;

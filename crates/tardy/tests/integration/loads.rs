@@ -1,4 +1,5 @@
-//! Loads of a run: which samples belong to them, and the result of a run whose loads are missing.
+//! Tests which samples of a run belong to its loads, and the result of a run whose loads are
+//! missing.
 #![allow(
     clippy::unwrap_used,
     reason = "a test ends where something is not as expected"

@@ -1,5 +1,6 @@
-//! A probe that another program moves or demotes during the measurement: the run's first warning is
-//! about this change, and the run is inconclusive. A second run on the same CPUs is tested, too.
+//! Tests a probe that another program moves or demotes during the measurement: the run's first
+//! warning is about this change, and the run is inconclusive. A second run on the same CPUs is
+//! tested, too.
 
 use crate::support;
 

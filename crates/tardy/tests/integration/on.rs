@@ -1,5 +1,5 @@
-//! `--on` as a user calls it: a real sshd on loopback, behind a relay that breaks connections on
-//! demand.
+//! Tests `--on` as a user calls it: with a real sshd on loopback, behind a relay that breaks
+//! connections on demand.
 
 use crate::support;
 
@@ -315,7 +315,8 @@ fn a_board_says_what_it_says_and_what_it_refuses_is_refused() {
         "{}",
         both.stdout
     );
-    // The board's machine refuses the run; the message is the board's, and nothing is left there.
+    // The board refuses the run. The message comes from the board, and nothing is left on the
+    // board.
     let refused = place
         .tardy("run --for 1s --cpus 4000 --on ssh://x86 --ssh-config ssh_config --out r")
         .ends_with(2);

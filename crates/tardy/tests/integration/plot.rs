@@ -1,4 +1,4 @@
-//! `tardy plot` as a user calls it: figures of generated runs with known samples.
+//! Tests `tardy plot` as a user calls it, with figures of generated runs with known samples.
 
 use crate::support;
 
@@ -430,8 +430,8 @@ fn all_probes_of_a_run_are_in_one_chart_without_and_with_load() {
         .lines()
         .filter(|line| line.starts_with("turns,without load,bar,cyclic,,"));
     assert_eq!(bars.count(), 1, "{csv}");
-    // If a single probe is selected, it is drawn by load. A run with one probe has no chart of all
-    // probes.
+    // If the user selects a single probe, its bars are drawn by load. A run with one probe has no
+    // chart of all probes.
     place
         .tardy("plot a --kind bars --probe itimer -o one.csv")
         .ends_with(0);

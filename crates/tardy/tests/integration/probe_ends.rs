@@ -1,4 +1,4 @@
-//! Start and end of measuring threads.
+//! Tests the start and the end of measuring threads.
 
 use crate::support::machine;
 use crate::support::workplace::{Workplace, finish};

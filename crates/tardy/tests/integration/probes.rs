@@ -1,4 +1,4 @@
-//! Several probes in one run: each has its own series, schedule, policy and parameters, and
+//! Tests several probes in one run: each has its own series, schedule, policy and parameters, and
 //! accounts for all its samples.
 
 use crate::support;

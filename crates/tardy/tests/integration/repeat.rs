@@ -1,4 +1,4 @@
-//! The section "How to repeat it" in reports.
+//! Tests the section "How to repeat it" in reports.
 
 use crate::support;
 

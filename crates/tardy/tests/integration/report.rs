@@ -1,5 +1,5 @@
-//! `tardy report` in a real browser: opened, hovered, toggled and zoomed, on a desktop and on a
-//! phone, with hostile text.
+//! Tests `tardy report` in a real browser: the page is opened, hovered, toggled and zoomed, on a
+//! desktop and on a phone, with hostile text.
 
 use crate::support;
 

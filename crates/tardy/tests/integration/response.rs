@@ -1,5 +1,5 @@
-//! Round trips that leave the tool's process but not the machine: over pseudo-terminals, sockets,
-//! and a link between two network namespaces.
+//! Tests round trips that leave the tool's process but not the machine: over pseudo-terminals,
+//! sockets, and a link between two network namespaces.
 
 use crate::support;
 
@@ -15,7 +15,7 @@ use support::summary::{assert_exact, count, series_of};
 use support::workplace::{RunningCommand, Workplace, finish};
 
 /// Checks that every round trip has a sample of `response.look`, that none has a negative time, and
-/// that the run is not passed, because nothing outside the machine was measured.
+/// that the verdict on the run is not `passed`, because nothing outside the machine was measured.
 #[track_caller]
 fn assert_has_no_outside(place: &Workplace, summary: &Value, name: &str) {
     assert_exact(series_of(summary, name));
@@ -282,7 +282,7 @@ fn between_two_network_namespaces_nothing_is_lost_and_nothing_is_outside() {
         let summary = finish(command).json();
         assert_has_no_outside(&place, &summary, name);
         let text = summary["warnings"].to_string();
-        // A duplicate answer does not count as lost or late; on a busy machine there are some.
+        // Duplicate answers, which occur on a busy machine, do not count as lost or late.
         assert!(text.contains(" 0 lost, 0 late, "), "{text}");
         // In a new namespace, the loopback interface is down.
         assert!(text.contains("loopback interface is down"), "{text}");

@@ -1,5 +1,5 @@
-//! Runs with `--disk` that are resumed in their folder: samples of both parts are counted, the time
-//! between them is not.
+//! Runs with `--disk` that are resumed in their folder: samples of both parts are counted, but the
+//! time between the parts is not.
 
 use crate::support;
 
@@ -77,7 +77,7 @@ fn resumptions(summary: &Value) -> Vec<&Value> {
 fn a_run_that_was_killed_goes_on_with_all_its_counts() {
     let place = Workplace::new();
     let run = place.path("week");
-    // Without a previous run, `--resume` starts a new one.
+    // If there was no previous run, `--resume` starts a new one.
     killed(&place, "--resume");
     let before = place.summary("week");
     std::fs::write(run.join("samples/notes.txt"), "mine").unwrap();

@@ -1,5 +1,5 @@
-//! While loads work, /proc shows that their processes have exactly those rights of root that the
-//! loads' descriptions name.
+//! Checks in /proc, while loads work, that their processes have exactly those rights of root that
+//! the loads' descriptions name.
 
 use std::os::unix::fs::PermissionsExt;
 

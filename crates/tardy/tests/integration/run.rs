@@ -1,4 +1,5 @@
-//! `tardy run` and `tardy show` as a user sees them: counts, stored data, output, and reproduction.
+//! Tests `tardy run` and `tardy show` as a user sees them: counts, stored data, output, and
+//! reproduction.
 
 use crate::support;
 

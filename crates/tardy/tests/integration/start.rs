@@ -1,5 +1,5 @@
-//! Work of the tool before the first due time and after the last one does not affect any sample,
-//! however long it takes.
+//! Checks that work of the tool before the first due time and after the last one does not affect
+//! any sample, however long it takes.
 
 use crate::support;
 

@@ -1,5 +1,5 @@
-//! `tardy show --statistics`: three layers that are kept apart, and a model only if all checks
-//! pass.
+//! Tests `tardy show --statistics`: three layers that are kept apart, and a model only if all
+//! checks pass.
 
 use crate::support;
 

@@ -1,4 +1,4 @@
-//! Verdicts of runs with known samples, through `tardy show` and its exit code.
+//! Tests verdicts on runs with known samples, through `tardy show` and its exit code.
 
 use crate::support;
 
@@ -630,8 +630,8 @@ fn a_run_without_a_deadline_ends_with_a_ladder() {
         ),
         (&3_456_789.into(), &0.into())
     );
-    // For each deadline, the ladder has the same number of misses as a run that is shown with that
-    // deadline.
+    // For each deadline, the table of several deadlines has the same number of misses as a run that
+    // is shown with that deadline.
     for rung in ladder["rungs"].as_array().unwrap() {
         let asked = show(
             &loaded(&late),

@@ -1,5 +1,5 @@
-//! `tardy lab atlas`: each cell is generated once, by whichever process comes first, and every
-//! table is made from the cells.
+//! Tests `tardy lab atlas`: each cell is generated once, by whichever process comes first, and
+//! every table is made from the cells.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -1,5 +1,6 @@
-//! `tardy attach` in guests, where every length is exact: known delays of each kind of wake-up, known
-//! delays in the links of a chain, calls that block, and the cost of following a program.
+//! Tests `tardy attach` in guests, where every length is exact: known delays of each kind of
+//! wake-up, known delays in the links of a chain, calls that block, and the cost of following a
+//! program.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +14,7 @@ use crate::support::chains::is_delayed_in;
 use crate::support::document;
 use tardy_lab::injection::{Context, MODULE_NAME};
 
-/// All kernels of the proof in docs/attach.md.
+/// The kernels on which the proof in docs/attach.md was made.
 const KERNELS: [&str; 6] = [
     STOCK,
     REAL_TIME,
@@ -41,9 +42,9 @@ fn compiled(folder: &Path, name: &str) -> String {
     format!("{}:/bin/{name}", program.display())
 }
 
-/// Part of a script: it starts a program, which waits for a line of input, follows the program, and
-/// lets it run to its end. The program's output is in /run/out/NAME.stamps, the result in
-/// /run/out/NAME.json, and the run folder is /run/out/NAME.
+/// Part of a script. It starts a program, which waits for a line of input; then it follows the
+/// program, and lets it run to its end. The program's output is in /run/out/NAME.stamps, the result
+/// in /run/out/NAME.json, and the run folder is /run/out/NAME.
 fn followed(name: &str, program: &str) -> String {
     let out = format!("/run/out/{name}");
     format!(
@@ -114,7 +115,7 @@ struct WakeUp {
     is_delayed: bool,
     /// Due time, or time of the call that wakes the thread.
     reference: i64,
-    /// When the thread ran.
+    /// Time at which the thread ran.
     end: i64,
 }
 

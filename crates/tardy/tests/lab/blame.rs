@@ -1,5 +1,5 @@
-//! Injected delays whose kind and length are known, and the cause that `tardy run --explain` names
-//! for them. docs/proof-archive.md has the result for all kernels of the lab.
+//! Tests injected delays whose kind and length are known, and the cause that `tardy run --explain`
+//! names for them. docs/proof-archive.md has the result for all kernels of the lab.
 
 use std::collections::BTreeMap;
 

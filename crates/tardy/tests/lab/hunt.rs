@@ -1,4 +1,4 @@
-//! `tardy lab hunt`: a short search, its continuation, and the repetition of its finding.
+//! Tests `tardy lab hunt`: a short search, its continuation, and the repetition of its finding.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The tool's loads while a user's own program runs.
+//! Tests the tool's loads while a user's own program runs.
 
 use std::process::Command;
 

@@ -1,5 +1,5 @@
-//! The lab from end to end, with real kernels in real guests. The tests assert values in virtual
-//! time, which do not depend on the host.
+//! Tests the lab from end to end, with real kernels in real guests. The tests assert values in
+//! virtual time, which do not depend on the host.
 //!
 //! Needs QEMU and the kernels debian:6.1 and debian:6.1-rt, from the machine's package sources or
 //! fetched before. Tests with injected delays also need the modules that `cargo xtask inject`
@@ -315,8 +315,8 @@ fn the_same_guest_gives_the_same_samples_however_busy_the_host_and_models_differ
             assert!(stock > 600.0, "{phase}: {stock} us");
         }
     }
-    // Loads whose largest latencies distinguish full preemption from none. The largest latencies of
-    // memory and io do not; docs/lab.md explains why.
+    // Loads whose largest latencies distinguish full preemption from none. The largest latencies
+    // under memory and io do not distinguish the two; docs/lab.md explains why.
     for (phase, least) in [("procfs", 5.0), ("munmap", 3.0)] {
         let ratio = max_us(&first["6.1-none"], phase) / max_us(&first["6.1-full"], phase);
         assert!(
@@ -469,8 +469,8 @@ fn assert_delayed(out: &Path, variants: &BTreeMap<String, Value>, name: &str, is
         .count();
     assert_eq!(seen, if is_delayed { 30 } else { 0 }, "{name}");
     let max = max_us(&variants[name], "idle");
-    // 500 us lies far from the length of the delay and from the latencies of these kernels without
-    // it.
+    // 500 us differs much from the length of the delay and from the latencies of these kernels
+    // without it.
     assert_eq!(max > 500.0, is_delayed, "{name}: {max} us");
 }
 
@@ -501,7 +501,7 @@ fn check_passes_fails_and_skips_by_its_exit_code() {
         code == 0 && text.contains("passed") && text.contains("2 runs"),
         "{code}: {text}"
     );
-    // With one guest at a time, the first result decides, unless --all is given.
+    // If guests run one at a time, the first result settles the check, unless --all is given.
     let (code, text) = check("5us", &["--kernel", REAL_TIME, "--jobs", "1"]);
     assert!(
         code == 1 && text.contains("1 of 1 runs have a latency above"),

@@ -1,5 +1,5 @@
-//! Guests that the QEMU plugin watches: watching changes nothing in them, and it reveals injected
-//! delays.
+//! Tests guests that the QEMU plugin watches: watching changes nothing in them, and it reveals
+//! injected delays.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -169,8 +169,8 @@ fn a_watched_guest_has_the_samples_of_one_that_is_not_watched() {
     assert_eq!(same["differences"].as_array().unwrap().len(), 0);
 }
 
-/// Checks that no observed scheduling latency exceeds its theoretical bound. Bounds are not checked
-/// if their assumption about interrupts leaves out the interrupt that makes the switch due.
+/// Checks that no observed scheduling latency exceeds its theoretical bound. A bound is not checked
+/// if its assumption about interrupts excludes the interrupt that makes the switch due.
 fn what_theory_says_holds(census: &Value) {
     let (mut bounded, mut stretches) = (0, 0);
     for group in census["groups"].as_array().unwrap() {
@@ -581,7 +581,7 @@ const ENDINGS: [&str; 4] = [
     "__x64_sys_munmap",
     "__x64_sys_munlockall",
 ];
-/// Loads that end processes or free a large area as their work.
+/// Loads whose work is to end processes or to free a large area.
 const ENDING_LOADS: [&str; 2] = ["tardy-load-memo", "tardy-load-fork"];
 /// A sample counts as late if its latency exceeds this multiple of the median of its row.
 const LATE: i64 = 4;

@@ -1,5 +1,5 @@
-//! Probes in guests. The guests' clock counts instructions, so the results are compared with known
-//! values and do not depend on the host's timing.
+//! Tests probes in guests. The guests' clock counts instructions, so the results are compared with
+//! known values and do not depend on the host's timing.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

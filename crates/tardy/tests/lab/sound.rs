@@ -1,5 +1,5 @@
-//! The player on a sound card of the guest: the kernel's snd-dummy, which plays to no hardware, at
-//! the pace of a high-resolution timer or of ticks.
+//! Tests the player on a sound card of the guest. The card is the kernel's snd-dummy, which plays
+//! to no hardware, at the pace of a high-resolution timer or of ticks.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
-//! `tardy tune --search --lab`: options that matter are found, an option without effect is not, and
-//! the same cells give the same answer.
+//! Tests `tardy tune --search --lab`: options that matter are found, an option without effect is
+//! not, and the same cells give the same answer.
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,5 +1,5 @@
-//! `tardy lab why` and `tardy compare --why`: the difference of two latencies, to the function and
-//! to the instruction.
+//! Tests `tardy lab why` and `tardy compare --why`: the difference of two latencies, to the
+//! function and to the instruction.
 
 use std::path::{Path, PathBuf};
 
@@ -176,7 +176,7 @@ impl Mutants<'_> {
         output.status.success().then(|| out.join(self.variant))
     }
 
-    /// Lengthens functions on the path of the median sample, which are drawn by seed, and checks
+    /// Draws functions on the path of the median sample by seed, lengthens each of them, and checks
     /// that the comparison names each of them first, with its length.
     fn find(&self, wanted: usize, random: &mut Pcg64) {
         let median = ["--quantiles", "0.5"];
@@ -194,7 +194,7 @@ impl Mutants<'_> {
             .collect();
         names.sort_unstable();
         names.shuffle(random);
-        // Time of a call of the loop's function without its rounds.
+        // Time that a call of the loop's function takes, apart from the rounds of the loop.
         let mut around = None;
         let mut found = 0;
         for name in names {

@@ -1,5 +1,5 @@
-//! A host for `tardy lab` on which nothing boots: its QEMU only prints a version and then waits,
-//! and its kernel image only states a version.
+//! Makes a host for `tardy lab` on which nothing boots: its QEMU only prints a version and then
+//! waits, and its kernel image only states a version.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;

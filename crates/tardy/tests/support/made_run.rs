@@ -1,4 +1,4 @@
-//! Run folders with known samples, written with the library's writer.
+//! Writes run folders with known samples, with the library's writer.
 
 use std::path::Path;
 
@@ -52,7 +52,7 @@ pub(crate) struct MadeRun {
     /// `machine` of `run.json`.
     pub(crate) machine: serde_json::Value,
     pub(crate) labels: std::collections::BTreeMap<String, String>,
-    /// Whether the series are of copies that are not bound to a CPU.
+    /// Whether the series belong to copies of the probe that are not bound to a CPU.
     pub(crate) is_unbound: bool,
 }
 

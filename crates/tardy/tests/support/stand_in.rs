@@ -1,4 +1,5 @@
-//! Kernel settings that a test may change: the OOM score adjustments of processes that only sleep.
+//! Provides kernel settings that a test may change: the OOM score adjustments of processes that
+//! only sleep.
 
 use std::path::PathBuf;
 use std::process::{Child, Command};

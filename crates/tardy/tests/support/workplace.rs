@@ -1,4 +1,4 @@
-//! A working folder, and the real binary in it, started as a user does.
+//! Makes a working folder, and starts the real binary in it as a user does.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -84,7 +84,7 @@ impl Workplace {
             .current_dir(self.folder())
             .env("TARDY_STATE_DIR", self.folder().join("state"))
             .env(MARK, self.mark())
-            // The user's own settings must not matter.
+            // The user's own settings must not affect the tests.
             .env("TARDY_CONFIG", "")
             .env_remove("NO_COLOR")
             // The locale determines the characters of histograms in a terminal.

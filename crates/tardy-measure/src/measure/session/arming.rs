@@ -45,14 +45,14 @@ use crate::measure::watchdog::Watchdog;
 use crate::setup::cpu_latency::CpuLatencyRequest;
 use crate::setup::resume_latency;
 
-/// Capacity of a ring in samples of 24 bytes: 768 KiB. With a ring of this size, no sample is lost
-/// if the recorder is delayed by 1.6 s at 20 kHz, or by 32 s at 1 kHz. A busy disk has delayed the
-/// recorder for half a minute.
+/// Capacity of a ring in samples of 24 bytes: 768 KiB. A ring of this size loses no sample if the
+/// recorder is delayed by 1.6 s at 20 kHz, or by 32 s at 1 kHz. On a busy disk, the recorder was
+/// once delayed by half a minute.
 const RING_SAMPLES: usize = 32_768;
 /// Memory that a run may need after it has locked its memory, in bytes: the recorder's histograms
 /// and buffers.
 const LOCKED_BYTES: usize = 32 << 20;
-/// Further memory for each measuring thread, in bytes: its ring and its stack.
+/// Memory that each measuring thread needs in addition, in bytes: its ring and its stack.
 const LOCKED_BYTES_A_THREAD: usize = 2 << 20;
 
 /// Maximum time that loads take to start and to end.
@@ -82,8 +82,8 @@ pub(super) struct ActiveRun {
     pub(super) watchdog: Option<Watchdog>,
     pub(super) scheduling: SchedulingWatch,
     pub(super) clocks: ClockWatch,
-    /// Indices of the series without a clock-driven grid. In phases that are counted in cycles, the
-    /// cycles of these series are counted.
+    /// Indices of the series whose due times do not form a clock-driven grid. In phases whose
+    /// length is given in cycles, the cycles of these series are counted.
     pub(super) counted: Vec<usize>,
     pub(super) start: Nanos,
     pub(super) before: Snapshot,
@@ -211,8 +211,8 @@ pub(super) fn arm(
         .then(|| Watchdog::start(&threads, &plan.housekeeping_cpus, &control))
         .transpose()
         .map_err(system("cannot start the watchdog"))?;
-    // The cycles of a probe without a grid have no fixed length, so a phase that is counted in such
-    // cycles has no fixed length, either.
+    // The cycles of a probe without a grid have no fixed length, so the length of such a phase is
+    // not known in advance.
     let has_no_grid =
         |probe: &ProbePlan| probe::find(probe.kind()).is_some_and(|info| !info.has_schedule());
     let is_one_phase = plan.cycles.is_some() && !plan.probes.iter().any(has_no_grid);
@@ -235,11 +235,11 @@ pub(super) fn arm(
     });
     let before = Snapshot::take(root, &plan.measured_cpus);
     let process_cpu_time = clock::process_cpu_time();
-    // Everything is prepared and synced. From here to the first due time, the tool waits for
-    // nothing.
+    // Everything is prepared and synced. From here to the first due time, the tool does not wait
+    // for anything.
     let start = line.wait();
     if !counts_cycles && plan.phases.iter().all(|phase| phase.loads.is_empty()) {
-        // Each grid starts within the first period, so it has exactly length / period due times
+        // Each grid starts within the first period, so exactly length / period of its due times are
         // before this time.
         control.stop_at(start + plan.length());
     }
@@ -354,8 +354,8 @@ fn change_settings(
     })
 }
 
-/// Locks all memory. Unlocks it again if the limit then leaves too little room for the run. Without
-/// this room, the next thread could not be started.
+/// Locks all memory. Unlocks it again if the memory limit then leaves too little room for the run.
+/// Without this room, the next thread could not be started.
 fn lock_memory(threads: usize) -> std::io::Result<()> {
     memlock::lock_all()?;
     memlock::check_room(LOCKED_BYTES + threads * LOCKED_BYTES_A_THREAD).inspect_err(|_| {
@@ -373,7 +373,7 @@ fn note_timer_resolution(warnings: &mut Vec<Warning>) {
     }
 }
 
-/// Makes the control, which stops the run and, on a stop, marks the machine's own trace. Warns if
+/// Makes the control that stops the run and, on a stop, marks the machine's own trace. Warns if
 /// that trace cannot be marked, unless the run records a trace itself (`is_traced`).
 fn control(plan: &Plan, root: &Root, is_traced: bool, warnings: &mut Vec<Warning>) -> Control {
     if plan.stop_above.is_none() {
@@ -402,16 +402,16 @@ fn control(plan: &Plan, root: &Root, is_traced: bool, warnings: &mut Vec<Warning
     )
 }
 
-/// The opened instances of all probes, and the consumers of their series.
+/// All opened probe instances, and the consumers of their series.
 struct OpenPlaces {
     places: Vec<(ThreadEntry, ProbeInstance)>,
     series: Vec<(SeriesPlan, Consumer)>,
 }
 
-/// The properties of a series that are known before the start.
+/// What is known about a series before the start.
 struct SeriesPlan {
     thread: ThreadPlan,
-    /// Index of the series' probe instance among those of all probes.
+    /// Index of the series' probe instance in the list of all instances.
     place: usize,
     name: String,
     info: SeriesInfo,
@@ -423,8 +423,8 @@ struct SeriesPlan {
     least: Nanos,
 }
 
-/// Opens all probes before any thread exists, because process-wide preparation of a probe must
-/// reach all threads.
+/// Opens all probes before any thread exists, because some probes make settings that every thread
+/// of the process must inherit.
 fn open_probes(plan: &Plan) -> Result<OpenPlaces, SessionError> {
     let mut open = OpenPlaces {
         places: Vec::new(),
@@ -534,7 +534,7 @@ fn launch_threads(
     Ok(measuring)
 }
 
-/// Collects the notes of probes, each text once.
+/// Collects the notes of all probes; equal texts only once.
 fn note_probes(places: &[(ThreadEntry, ProbeInstance)], warnings: &mut Vec<Warning>) {
     for text in places.iter().flat_map(|(_, opened)| &opened.notes) {
         let warning = Warning::Note { text: text.clone() };
@@ -544,8 +544,8 @@ fn note_probes(places: &[(ThreadEntry, ProbeInstance)], warnings: &mut Vec<Warni
     }
 }
 
-/// Adds the warnings of the threads, each once. The threads have the same rights, so a refused
-/// policy gives all of them the same warning.
+/// Adds the warnings of all threads; equal warnings only once. All threads have the same rights, so
+/// they all get the same warning if the kernel refuses a policy.
 fn note_thread_warnings(threads: &[MeasuringThread], warnings: &mut Vec<Warning>) {
     for warning in threads.iter().flat_map(|thread| &thread.warnings) {
         if !warnings.contains(warning) {
@@ -595,8 +595,8 @@ fn prepare_series(
     series.into_iter().map(prepare).collect()
 }
 
-/// Returns a time just before and a time just after the end of each phase except the last. Hourly
-/// histograms are cut at these times, so that nearly all samples of a phase are in intervals
+/// Returns two times for each phase except the last: one just before its end, and one just after.
+/// Hourly histograms are cut at these times, so that nearly all samples of a phase are in intervals
 /// without samples of other phases.
 fn edges_of_phases(plan: &Plan) -> Vec<Nanos> {
     let ends = plan.phases.iter().scan(plan.warm_up, |end, phase| {
@@ -616,7 +616,7 @@ fn too_small(least: u64) -> std::io::Error {
     ))
 }
 
-/// Writes the heads of all files, but does not wait until they are on the disk.
+/// Writes the heads of all files without waiting until they are on the disk.
 fn begin_series(
     series: Vec<(PreparedSeries, SeriesPlan)>,
     start: Nanos,
@@ -632,8 +632,8 @@ fn begin_series(
 
 impl SeriesPlan {
     /// Returns whether the recorder counts the cycles of the series. Cycles of other programs'
-    /// loops are not counted. In a series of gaps, cycles are counted only if the gaps below the
-    /// parameter `least` are counted in bins.
+    /// loops are not counted. For a probe of gaps, cycles are counted only if the ring counts gaps
+    /// below the parameter `least` in bins.
     fn counts_cycles(&self) -> bool {
         self.is_of_the_tool()
             && (matches!(
@@ -656,7 +656,7 @@ impl SeriesPlan {
         )
     }
 
-    /// Returns when samples of the series are due, in a run that starts at `start`.
+    /// Returns the schedule of the series' due times in a run that starts at `start`.
     fn schedule(&self, start: Nanos) -> Schedule {
         match (self.grid, self.thread.at(start).schedule) {
             (Some(grid), _) => {

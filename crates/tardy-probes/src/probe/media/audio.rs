@@ -1,5 +1,5 @@
-//! The modelled audio device. The device plays written sound at the pace of the clock, and pauses
-//! when all of the sound is played. Like a device driver, it reports its progress in whole samples.
+//! A model of an audio device. The model plays written sound at the pace of the clock, and pauses
+//! when it has played all of it. Like a device driver, it reports its progress in whole samples.
 
 use std::io;
 

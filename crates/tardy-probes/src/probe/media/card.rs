@@ -221,8 +221,9 @@ fn settle(playback: &mut Playback, rate: u64, buffer: Nanos) -> io::Result<Shape
     })
 }
 
-/// Returns the space with the quantity fixed to one value: the wanted value if the device supports
-/// it, otherwise the next higher value, or the next lower one if there is no higher one.
+/// Returns the space with the quantity fixed to one value. This is the wanted value if the device
+/// supports it, otherwise the next higher value, or the next lower one if no higher one is
+/// supported.
 fn nearest(
     playback: &Playback,
     space: Space,

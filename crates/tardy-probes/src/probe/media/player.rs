@@ -17,7 +17,8 @@ pub(super) trait Time {
 
 /// The sound, which is written ahead of playback and serves as the clock of the picture.
 pub(super) trait Sound {
-    /// Writes sound ahead of playback at `now`. A device that ran empty resumes here.
+    /// Writes sound ahead of playback at `now`. If the device ran out of sound, playback resumes
+    /// here.
     fn fill(&mut self, now: Nanos) -> io::Result<()>;
 
     /// Returns the position in the sound that is audible at `now`.
@@ -75,8 +76,8 @@ impl<S: Sound> Player<S> {
         self.first + self.period * self.frame
     }
 
-    /// Plays until `is_over` returns true for the next frame's due time and the current time, or
-    /// `go_on` returns false for a sample of the skew.
+    /// Plays until `is_over`, called with the next frame's due time and the current time, returns
+    /// true, or `go_on` returns false for a sample of the skew.
     ///
     /// # Errors
     /// Returns an error if sleeping or the sound output fails.
@@ -104,7 +105,7 @@ impl<S: Sound> Player<S> {
         Ok(())
     }
 
-    /// Shows the frame that is due at the film time `video`, and advances to the next frame that is
+    /// Shows the frame whose time in the film is `video`, and advances to the next frame that is
     /// not too late.
     fn show(&mut self, video: Nanos, now: Nanos) -> io::Result<Sample> {
         let heard = self.sound.position(now)?;
@@ -178,7 +179,7 @@ mod tests {
         samples
     }
 
-    /// Plays this many frames. Returns the samples of the skew, the inter-frame errors, and the
+    /// Plays `frames` frames. Returns the samples of the skew, the inter-frame errors, and the
     /// first due time after them.
     fn played(
         frames: i64,
@@ -266,7 +267,7 @@ mod tests {
             next,
             "every frame was shown or dropped"
         );
-        // A delay of one second: the sound ended 200 ms after it was last written, so the skew is
+        // A delay of one second: playback ended 200 ms after sound was last written, so the skew is
         // at most 200 ms.
         let (skews, _, _) = played(
             30,

@@ -53,9 +53,8 @@ impl Pointer {
         }
     }
 
-    /// Returns the time of the sound that is audible at `now`: the pointer's position at its time
-    /// stamp, extrapolated to `now` at the nominal rate. The result is never beyond the written
-    /// sound.
+    /// Returns which sound is audible at `now`: the pointer's position at its time stamp,
+    /// extrapolated to `now` at the nominal rate. The result is never beyond the written sound.
     pub(super) fn heard(&mut self, status: &Status, now: Nanos) -> Nanos {
         let end = self.time_of(i128::from(self.before) + i128::from(status.written));
         if status.state == State::Underrun {

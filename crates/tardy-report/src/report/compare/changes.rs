@@ -13,7 +13,7 @@ use crate::report::junit::{Case, Suite, document};
 
 const FACTS_SHOWN: usize = 6;
 
-/// The changes that a comparison over time found.
+/// What a comparison over time found.
 pub(super) struct Changes<'a> {
     /// Number of compared runs.
     pub(super) runs: usize,

@@ -9,7 +9,7 @@ use crate::report::compare::cells;
 use tardy_chart::model::Table;
 
 /// Returns the section. `names` are the names that the report gives the runs, in the order of the
-/// comparison. `lead` is the chart of all runs.
+/// comparison. `lead` is the chart that shows all runs.
 pub(super) fn section(
     comparison: &Result<Comparison, String>,
     names: &[&str],
@@ -42,7 +42,7 @@ pub(super) fn section(
     }
 }
 
-/// Returns the warnings that all candidates share, which are shown only once.
+/// Returns the warnings that apply to all candidates; the page shows them only once.
 fn shared_warnings(comparison: &Comparison) -> Vec<&String> {
     let of_all = |warning: &&String| {
         comparison

@@ -220,8 +220,8 @@ fn understood(line: &str) -> Result<Setup, String> {
     }
 }
 
-/// Checks the table of docs/cyclictest.md: each command line of a row is done, except those that
-/// the row is about refusing, and those that both programs refuse.
+/// Checks the table of docs/cyclictest.md: tardy refuses a command line of each row that is about a
+/// refusal, and of no other row, except for lines that both programs refuse.
 #[test]
 fn each_row_of_the_page_is_done_or_refused_as_it_says() {
     const REFUSED_BY_BOTH: [&str; 4] = ["-q -a 4000 -l 5", "-q -a 1-x -l 5", "-q -p 100 -l 5", ""];

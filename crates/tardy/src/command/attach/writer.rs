@@ -24,7 +24,8 @@ use tardy_trace::timers::TimerKind;
 use tardy_trace::wake_ups::WakeUp;
 use tardy_tracer::attach::SoFar;
 
-/// Maximum time for which samples are only in memory; a kill loses them.
+/// Maximum time for which samples are only in memory. These samples are lost if the process is
+/// killed.
 const FLUSH: Nanos = Nanos::from_secs(1);
 /// Interval at which the trace around the worst wake-ups is written, if it has changed.
 const TRACES: Nanos = Nanos::from_secs(10);
@@ -46,7 +47,7 @@ pub(super) struct FolderWriter {
     cycles_due: Nanos,
     /// The hour of the recording to which the worst wake-ups belong.
     hour: i64,
-    /// Number of resumptions in this hour.
+    /// How often the recording was resumed in this hour.
     part: u32,
     series: usize,
     unwritten: Option<io::Error>,
@@ -206,7 +207,7 @@ impl FolderWriter {
             })
             .collect();
         traces.sort();
-        // While a file is replaced, the old and the new one exist.
+        // While a file is replaced, both the old and the new one exist.
         let room = 2 * division.traces_bytes / HOURS_LEAST;
         let mut bytes: u64 = traces.iter().map(|(_, bytes)| bytes).sum();
         for (path, length) in traces {

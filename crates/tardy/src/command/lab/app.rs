@@ -1,4 +1,5 @@
-//! `tardy lab app`: a user's program on kernels x preemption models x loads, in a table.
+//! `tardy lab app`: runs a user's program on kernels x preemption models x loads, and shows the
+//! results in a table.
 //!
 //! The guests are the cells of an atlas: they start from the snapshot of their kernel, and are
 //! kept.

@@ -1,5 +1,5 @@
-//! `tardy lab atlas`: a table of kernels (rows) and loads (columns). Each cell is measured once and
-//! kept.
+//! `tardy lab atlas`: makes a table of kernels (rows) and loads (columns). Each cell is measured
+//! once and kept.
 
 use std::collections::BTreeMap;
 use std::path::Path;

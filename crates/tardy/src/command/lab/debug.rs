@@ -1,4 +1,5 @@
-//! `tardy lab debug`: the guest of a finished run, stopped at the due time of a late sample, in gdb.
+//! `tardy lab debug`: opens the guest of a finished run in gdb, stopped at the due time of a late
+//! sample.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};

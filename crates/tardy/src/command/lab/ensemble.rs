@@ -56,7 +56,7 @@ pub(super) struct Ensemble<'a> {
     pub(super) shard: Shard,
     /// Whether each guest runs twice.
     pub(super) verify_repeatable: bool,
-    /// Returns whether an outcome decides, so that no further guest is needed.
+    /// Returns whether an outcome settles the result, so that no further guest is needed.
     pub(super) is_decided: &'a (dyn Fn(&Outcome) -> bool + Sync),
 }
 
@@ -335,7 +335,7 @@ fn lines_of_modules(
 /// Compares the variants, from their run folders.
 pub(super) fn compare(setting: &Setting, variants: &[Variant], outcomes: &[Outcome]) -> Comparison {
     let summary = |outcome: &Outcome| {
-        // A user's program leaves no run.
+        // A user's program makes no run folder that could be compared.
         if !outcome.folder.join("run.json").exists() {
             return Ok(None);
         }

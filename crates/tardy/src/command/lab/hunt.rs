@@ -1,4 +1,4 @@
-//! `tardy lab hunt`: the search for the longest section of a kernel.
+//! `tardy lab hunt`: searches for the longest section of a kernel.
 
 use std::collections::BTreeSet;
 use std::path::Path;

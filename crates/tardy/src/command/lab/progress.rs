@@ -1,5 +1,5 @@
-//! The progress of an experiment: one line per guest on stderr, and on a terminal an updated last
-//! line.
+//! Shows the progress of an experiment: one line per guest on stderr, and on a terminal an updated
+//! last line.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};

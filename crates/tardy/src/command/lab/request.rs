@@ -1,4 +1,4 @@
-//! The task of the guests, checked on the host before anything is fetched or booted, because a
+//! Checks the task of the guests on the host before anything is fetched or booted, because a
 //! mistake would cost a boot of every guest. A guest that measures gets its request as data.
 
 use clap::Parser;
@@ -128,7 +128,8 @@ pub(super) fn scenario_file(measure: &MeasureArguments) -> Option<&str> {
         .filter(|name| name.contains('/') || name.ends_with(".toml"))
 }
 
-/// Checks that the guest will contain the program: a guest has only tardy and the added files.
+/// Checks that the guest will contain the program, because a guest has only tardy and the added
+/// files.
 fn check_program(program: &str, measure: &MeasureArguments) -> Result<(), LabError> {
     let path = program.trim_start_matches('/');
     let is_added = measure.add.iter().any(|added| added.0.path == path);

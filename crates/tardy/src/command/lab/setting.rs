@@ -1,4 +1,4 @@
-//! The needs of every subcommand that boots guests: machine, QEMU, binary, cache.
+//! Prepares what every subcommand that boots guests needs: machine, QEMU, binary, cache.
 
 use std::path::PathBuf;
 use std::time::Duration;

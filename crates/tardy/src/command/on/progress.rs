@@ -1,4 +1,4 @@
-//! The progress of the machines: a line per event, and on a terminal a last line that counts
+//! Shows the progress of the machines: a line per event, and on a terminal a last line that counts
 //! machines.
 
 use std::io::{IsTerminal, Write};

@@ -1,4 +1,4 @@
-//! JSON of cyclictest, as written by `write_stats` of cyclictest.c and `rt_write_json` of
+//! Generates JSON of cyclictest, as written by `write_stats` of cyclictest.c and `rt_write_json` of
 //! rt-utils.c in rt-tests 2.0 to 2.10.
 
 use std::collections::HashSet;
@@ -86,8 +86,8 @@ pub(super) fn draw(random: &mut Pcg64Mcg) -> File {
         2..4 => Rows::Below(largest + 1),
         _ => Rows::Below(random.random_range(1..=largest)),
     };
-    // Without -a, cyclictest writes -1 as CPU. If all threads have one CPU, the CPU cannot identify
-    // a thread.
+    // Without -a, cyclictest writes -1 as CPU. If all threads run on one CPU, the CPU cannot
+    // identify a thread.
     let cpus: Vec<i64> = match random.random_range(0..6) {
         0 => vec![-1; threads.len()],
         1 => vec![3; threads.len()],

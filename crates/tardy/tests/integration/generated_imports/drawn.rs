@@ -1,4 +1,4 @@
-//! Random measurements, from which the writers make files.
+//! Draws random measurements, from which the writers make files.
 
 use std::collections::BTreeMap;
 

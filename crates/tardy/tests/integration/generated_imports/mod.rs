@@ -1,6 +1,7 @@
-//! Generated files of the six formats that people import most. The tests' writers and readers
-//! follow the tools' source code, never the importers. `tardy import` and `show` must find the same
-//! numbers as the readers. `TARDY_TEST_IMPORTS` sets the number of files per format.
+//! Tests the import with generated files of the six formats that people import most. The tests'
+//! writers and readers follow the tools' source code, never the importers. `tardy import` and
+//! `show` must find the same numbers as the readers. `TARDY_TEST_IMPORTS` sets the number of files
+//! per format.
 
 mod cyclictest_histogram;
 mod cyclictest_json;
@@ -239,7 +240,7 @@ fn check(random: &mut Pcg64Mcg, format: &Format) -> Vec<String> {
         Some(0) => shrunk(&readings, &imported.shown(deadline)),
         _ => vec![format!("{:?}", imported.outcome)],
     };
-    // A terminal's output that is truncated equals the output of a shorter run.
+    // If a terminal's output is truncated, it equals the output of a shorter run.
     let first = file.text.split('\u{1b}').next().unwrap_or_default();
     let readings = if first.len() < file.text.len() && format.is_by_line {
         cyclictest_text::read(&File {

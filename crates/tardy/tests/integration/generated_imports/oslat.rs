@@ -1,5 +1,5 @@
-//! Text of oslat, as written by `write_summary` and `dump_globals` of oslat.c in rt-tests 1.9, 2.0,
-//! 2.4, and 2.7 to 2.10, where buckets have a width.
+//! Generates text of oslat, as written by `write_summary` and `dump_globals` of oslat.c in rt-tests
+//! 1.9, 2.0, 2.4, and 2.7 to 2.10, where buckets have a width.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Printed numbers: durations, counts, and words next to them.
+//! Parses printed numbers: durations, counts, and words next to them.
 //!
 //! Printed durations are rounded to three digits, so two of them contradict each other only if they
 //! differ by more than that rounding.

@@ -1,4 +1,5 @@
-//! Parses the cells of a comparison's table: the verdict of a row, and the changes in the row.
+//! Parses the cells of a comparison's table, which contain the verdict of a row and the changes in
+//! the row.
 
 use super::super::numbers::{Duration, half_of_last_digit};
 use super::super::tables::Row;

@@ -1,4 +1,4 @@
-//! The rules of `tardy compare`.
+//! Checks the output of `tardy compare` by rules.
 
 mod changes;
 mod headline;
@@ -196,8 +196,8 @@ fn check_unmarked(
     );
 }
 
-/// Checks `all compared quantiles up to 99 %` against the rows: the named column must be decided in
-/// all of them.
+/// Checks the text `all compared quantiles up to 99 %` against the rows. The named column must be
+/// decided in every row.
 fn check_alike(headline: &Headline, table: &Table, found: &mut Findings) {
     let Some(up_to) = number_after(headline.said, "all compared quantiles up to ") else {
         return;

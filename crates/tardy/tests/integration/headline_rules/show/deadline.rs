@@ -8,7 +8,7 @@ use super::super::tables::{DEADLINE, Row};
 use super::verdict::Verdict;
 use super::{ALL, Latencies, Page, due_times};
 
-/// Texts before the deadline in the answer about PREEMPT_RT.
+/// Texts that precede the deadline in the answer about PREEMPT_RT.
 const IN_THE_ANSWER: [&str; 4] = [
     "met the deadline of ",
     "missed the deadline of ",

@@ -1,17 +1,14 @@
-//! Tests explained wake-ups, in generated streams of known truth and in a stored trace. The pieces
-//! must add up to the latency, and must name the true holder of the CPU.
+//! Tests explained wake-ups in generated streams of known truth. The pieces must add up to the
+//! latency, and must name the true holder of the CPU.
 
 use std::collections::HashMap;
-use std::path::Path;
 
 use proptest::prelude::*;
-use tardy_trace::event::{Decoder, Event, Head, Kind, Thread};
+use tardy_trace::event::{Event, Head, Kind, Thread};
 use tardy_trace::explain::{
-    Cause, Certainty, Component, DueFrom, Explainer, Facts, Grid, Piece, Preemption, Target,
-    WakeUp, Waker,
+    Cause, Certainty, Component, DueFrom, Explainer, Facts, Grid, Preemption, Target, WakeUp, Waker,
 };
-use tardy_trace::file::TraceFile;
-use tardy_trace::merge::{Item, Merge};
+use tardy_trace::merge::Item;
 
 const LOOP: i32 = 10;
 const OTHER: i32 = 20;
@@ -675,69 +672,6 @@ fn sums_are_whole(found: &[WakeUp]) {
         }
         assert_eq!(at, wake_up.ran, "{wake_up:?}");
     }
-}
-
-#[test]
-fn the_interfering_thread_of_the_kept_trace_is_found() {
-    let bytes =
-        std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/application.dat"))
-            .expect("it is kept beside the tests");
-    let file = TraceFile::parse(&bytes).expect("it is a trace.dat");
-    let decoder = Decoder::new(&file.formats);
-    let items: Vec<Item> = Merge::new(
-        file.buffer(None).expect("it has one"),
-        &decoder,
-        file.counter,
-    )
-    .collect();
-    let (found, explainer) = explain(Facts::default(), &items);
-    sums_are_whole(&found);
-    // The program runs 300 cycles. Each of them ends with one sleep, and the trace shows all their
-    // timers.
-    let timed: Vec<&WakeUp> = found
-        .iter()
-        .filter(|wake_up| wake_up.due_from == DueFrom::Timer)
-        .collect();
-    assert_eq!(
-        timed.len() as u64 + explainer.unfinished(),
-        300,
-        "{}",
-        found.len()
-    );
-    let of = |name: &str| {
-        timed
-            .iter()
-            .flat_map(|wake_up| &wake_up.pieces)
-            .filter(|piece| piece.holder.name.as_str() == name)
-            .map(Piece::length)
-            .sum::<u64>()
-    };
-    let all: u64 = timed.iter().map(|wake_up| wake_up.lateness()).sum();
-    // In every tenth of the 300 cycles, the interference ends 300 us after the loop is due.
-    let by_it = timed
-        .iter()
-        .filter(|wake_up| {
-            wake_up
-                .pieces
-                .iter()
-                .any(|piece| piece.holder.name.as_str() == "interference")
-        })
-        .count();
-    assert!((29..=31).contains(&by_it), "{by_it}");
-    assert!(
-        of("interference") > all / 3,
-        "{} of {all} ns",
-        of("interference")
-    );
-    // In every 50th cycle, the loop touches a new page. At the end, the loop joins its threads and
-    // is woken by the last of them; one more page fault occurs there.
-    assert_eq!(
-        explainer.rules().page_faults_user,
-        6 + 1,
-        "{:?}",
-        explainer.rules()
-    );
-    assert_eq!(explainer.rules().woken_by_lower.values().sum::<u64>(), 1);
 }
 
 /// Generates any event. There are only few threads, timers and CPUs, so that many events concern

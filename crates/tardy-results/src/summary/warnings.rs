@@ -13,6 +13,9 @@ use super::read::{SeriesData, throttling};
 /// This limit applies to two shares: skipped periods among all periods, and wake-ups that skip
 /// periods among all wake-ups. Above this limit, a period counts as too short.
 const MOST_PERIODS: f64 = 0.5;
+/// Minimum number of wake-ups that must skip periods before the period counts as too short. Fewer
+/// may be stalls, for example of a busy host.
+const SKIPPING_MIN: u64 = 20;
 /// Number of stalls in one series that suggests throttling.
 const STALLS_OF_THROTTLING: u64 = 2;
 
@@ -209,9 +212,9 @@ fn displaced(record: &RunRecord, entry: &SeriesRecord, counts: Counts) -> Option
     })
 }
 
-/// Returns whether wake-ups skip periods regularly. A single long stall may skip most periods of a
+/// Returns whether wake-ups skip periods regularly. A few long stalls may skip most periods of a
 /// short run, although the period is not too short.
 fn skips_steadily(read: &SeriesData) -> bool {
-    let samples = read.accumulator.samples;
-    samples == 0 || read.accumulator.skipping as f64 > samples as f64 * MOST_PERIODS
+    let (samples, skipping) = (read.accumulator.samples, read.accumulator.skipping);
+    samples == 0 || skipping >= SKIPPING_MIN && skipping as f64 > samples as f64 * MOST_PERIODS
 }

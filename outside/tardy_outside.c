@@ -889,8 +889,8 @@ static uint64_t steps_of_window(uint64_t instructions, uint64_t instructions_bef
 	return step_count - at;
 }
 
-/* Returns a copy of the first `length` of the last `count` steps; NULL if there is no memory left
- * for it. */
+/* Returns a copy of the first `length` of the last `count` steps; NULL if `length` is 0, or if the
+ * space for stored steps (STEPS_KEPT) or the memory is used up. */
 static uint32_t *kept_copy(uint64_t count, uint64_t length)
 {
 	uint32_t *copy;

@@ -49,7 +49,7 @@ mod tests {
         Page::read(path).links
     }
 
-    /// Returns the anchor that mdBook and forges derive from a heading.
+    /// Returns the anchor that forges derive from a heading.
     fn anchor(heading: &str) -> String {
         let kept = heading
             .chars()
@@ -97,8 +97,8 @@ mod tests {
                 };
                 let is_there = target.exists()
                     && wanted.is_none_or(|wanted| Page::read(&target).anchors.contains(wanted));
-                // These links would be dead in a copy of docs/ alone, which must have no dead
-                // links.
+                // A link that leads out of docs/ would be dead in a copy of docs/ alone, so it
+                // counts as dead here.
                 let stays = !docs.contains(file) || !link.starts_with("..");
                 if !is_there || !stays {
                     dead.push(format!(

@@ -29,7 +29,7 @@ pub(crate) struct ProveArguments {
 struct Lane {
     name: &'static str,
     about: &'static str,
-    /// If one of these files or folders changes, the row is stale; separated by blanks.
+    /// Files and folders, separated by blanks. If one of them changes, the row is stale.
     paths: &'static str,
     /// Files and folders within `paths` whose changes do not make the row stale.
     except: &'static str,

@@ -25,7 +25,7 @@ pub(crate) const FIGURE: Figure = Figure {
 
 /// Period of each thread of the loop, in us.
 const PERIOD_US: u32 = 1000;
-/// Maximum CPU time of the recorder at 20,000 wake-ups a second, in percent of one CPU.
+/// Maximum CPU time of `tardy attach` at 20,000 wake-ups a second, in percent of one CPU.
 const SHARE_MAX: f64 = 3.0;
 /// Maximum time that the loop may take to start its threads.
 const PATIENCE: Duration = Duration::from_secs(5);

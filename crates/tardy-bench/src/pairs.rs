@@ -18,7 +18,7 @@ pub(crate) const FIGURE: Figure = Figure {
 const RATIO_MAX: f64 = 1.05;
 /// The upper end of a two-sided interval of 90 % is a one-sided bound of 95 %.
 const ONE_SIDED: f64 = 0.90;
-/// Seconds at the start and at the end of a run whose samples are not used.
+/// How many seconds a run lasts in addition to the measured part: before and after it, in sum.
 const MARGIN: u64 = 2;
 
 /// The result of one run of one tool.

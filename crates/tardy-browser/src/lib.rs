@@ -305,9 +305,9 @@ impl Browser {
             .collect()
     }
 
-    /// Stores a screenshot of the whole page as PNG in the folder that the environment variable
-    /// TARDY_TEST_SCREENSHOTS names, so that people can look at it. Does nothing if the variable is
-    /// not set.
+    /// Stores a screenshot of the whole page as PNG in base64, in the folder that the environment
+    /// variable TARDY_TEST_SCREENSHOTS names, so that people can look at it. Does nothing if the
+    /// variable is not set.
     pub fn screenshot(&mut self, name: &str) {
         let Some(folder) = std::env::var_os("TARDY_TEST_SCREENSHOTS") else {
             return;

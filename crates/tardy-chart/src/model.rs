@@ -30,8 +30,9 @@ pub enum Kind {
     Scatter,
     /// Smallest, median and largest latency of each run and load.
     Bars,
-    /// Time from due to done against the length of the work; only `tardy advise` draws it, because
-    /// it has the model.
+    /// Time from due to done against the length of the work. Only `tardy advise` and
+    /// `tardy reproduce` draw it, because it needs a model. The charts of `build::curves` also have
+    /// this kind.
     TotalDelay,
 }
 

@@ -1,6 +1,5 @@
 //! Writes charts to a file: a picture, or their numbers. The end of the file name selects the
-//! format. Standard output has no file name and therefore gets an SVG unless another format is
-//! requested.
+//! format. Standard output (`-`) always gets an SVG.
 
 use std::path::{Path, PathBuf};
 

@@ -24,7 +24,6 @@
 //! closed properly. If a chunk is torn or damaged, its CRC does not match, and readers stop there.
 //! The chunks before it stay valid, with their own cumulative counts.
 //!
-//!
 //! Due times are stored as run-length coded deviations from the prediction. The due times of a grid
 //! take no space. The due times of events take a few bits per sample. On average, a sample takes
 //! 2.0 to 2.5 bytes. A test in `chunk/tests.rs` requires at most 2 bytes per sample for a quiet
@@ -70,7 +69,7 @@ pub enum FormatError {
     /// The bytes end before the chunk does.
     #[error("the last chunk is cut off")]
     Truncated,
-    /// The checksum of the chunk does not match its bytes, so the chunk is damaged.
+    /// The checksum of the chunk does not match its bytes, or the chunk's structure is invalid.
     #[error("a chunk is damaged (checksum or structure)")]
     Damaged,
 }

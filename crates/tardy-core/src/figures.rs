@@ -1,7 +1,7 @@
 //! Live figures of a growing series: a few numbers, and the shape of its distribution.
 //!
-//! [`Watch`] processes every sample and keeps what a histogram cannot show, such as the order of
-//! values. [`Figures`] are computed on request, from a watch and a histogram.
+//! [`Watch`] processes every sample and keeps what a histogram cannot show, such as the latest
+//! value. [`Figures`] are computed on request, from a watch and a histogram.
 
 use crate::accounting::Counts;
 use crate::cpu::CpuId;

@@ -52,8 +52,8 @@ impl Schedule {
         matches!(self, Self::Grid { .. })
     }
 
-    /// Returns the number of the grid's due times up to `due`, the due time of a sample; `None` for
-    /// events.
+    /// Returns the number of the grid's due times up to and including `due`, the due time of a
+    /// sample; `None` for events.
     ///
     /// A dithered due time lies less than one period after its grid point, so rounding down finds
     /// the point.

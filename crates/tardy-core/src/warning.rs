@@ -144,7 +144,7 @@ pub enum Warning {
     },
     /// A load could not do its work.
     LoadProblem { load: String, problem: String },
-    /// Loads died, so no load ran during a part of the run.
+    /// Loads died or failed, so not all planned loads ran during a part of the run.
     NotUnderLoad {
         unloaded: Nanos,
         planned: Nanos,

@@ -27,8 +27,8 @@ ip link set lo up
 ip link set board$2 up
 touch /run/is-up
 while :; do [ -e /mnt/no-sshd ] || /usr/sbin/sshd -D -f /mnt/sshd_config; sleep 0.2; done";
-/// The script that runs each ssh command on the board. When the command reaches the step that the
-/// file `step` names, the script waits until the file `reached` is removed.
+/// The script that runs each ssh command on the board. Once, before an ssh command that contains
+/// the text of the file `step`, the script waits until the file `reached` is removed.
 const GATE: &str = r#"#!/bin/sh
 case $SSH_ORIGINAL_COMMAND in
 *"$(cat /mnt/step)"*)

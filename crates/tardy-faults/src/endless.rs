@@ -181,7 +181,8 @@ fn not_whole(folder: &Folder, counts: &BTreeMap<String, f64>) -> Option<String> 
     (!is_whole).then(|| format!("{state}: {recorded} samples, {scraped} in the metrics"))
 }
 
-/// Returns the number of explanations and, if one of them reports an error, this error.
+/// Returns a text with the number of explanations. Also returns a description of the violation if
+/// there are no explanations, their counts disagree, or they are damaged.
 fn explanations(place: &Place) -> Result<(String, Option<String>)> {
     let shown = place.tardy("explain run --json --worst 1")?;
     let found: Value = serde_json::from_str(&shown.printed).unwrap_or_default();

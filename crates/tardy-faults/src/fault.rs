@@ -24,8 +24,9 @@ pub(crate) struct Fault {
 /// How many attempts are made for each fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// At most one attempt per fault, at the point where a failure is most likely. Every change is
-    /// tested in this form, which takes about a minute.
+    /// Only one or two attempts for each variant of a fault, such as each system call that fails,
+    /// at the points where a failure is most likely. Every change is tested in this form, which
+    /// takes about a minute.
     Brief,
     /// A few attempts.
     Short,

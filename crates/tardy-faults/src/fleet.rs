@@ -1,5 +1,6 @@
 //! Runs one command on eight boards, each of which has a different fault. A board is an sshd in its
-//! own namespaces ([`Board`]). The monotonic clock of one board is 12 years ahead.
+//! own namespaces ([`Board`]). The monotonic clock of one board is 12 years ahead; its
+//! CLOCK_REALTIME is not, because a time namespace cannot shift that clock.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

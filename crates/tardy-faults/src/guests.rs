@@ -1,4 +1,4 @@
-//! Runs scripts in guests of the lab and disturbs them there, so that a failing clock or CPU
+//! Runs scripts in guests of the lab. The faults happen in the guest, so a failing clock or CPU
 //! affects only the guest.
 //!
 //! The script is a file of the host. As users would do,

@@ -118,7 +118,7 @@ fn attach_virtual(ground: &Ground, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// Returns the script in which the tool follows a program for some hours; the script prints the
+/// Returns the script in which the tool follows a program for some hours; the script records the
 /// tool's size repeatedly, for the first time after a minute.
 fn attach_script(hours: u64) -> String {
     format!(

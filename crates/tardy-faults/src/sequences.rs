@@ -59,7 +59,7 @@ struct Step {
     ending: Ending,
 }
 
-/// A generator of pseudo-random numbers (Knuth's MMIX), which are the same in every test.
+/// A generator of pseudo-random numbers (Knuth's MMIX), which are the same each time the test runs.
 struct Draw(u64);
 
 impl Draw {
@@ -149,7 +149,7 @@ struct Model {
     least: Totals,
     /// How long the tool has run in total.
     worked: Duration,
-    /// How often a start of the tool resumed the run.
+    /// How many starts of the tool got as far as writing `run.json`; this includes the first start.
     parts: usize,
     /// How many resumptions the run reports.
     resumptions: usize,

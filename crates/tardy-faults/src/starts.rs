@@ -277,8 +277,8 @@ impl Sweep<'_> {
                 .disgrace()
                 .filter(|_| is_worse || is_told && outcome.code.is_some()),
         );
-        // If samples cannot be moved out of the spool folder, they stay there. A journal lists
-        // these samples, and the command names the folder.
+        // If samples cannot be moved out of the spool folder, they stay there. A journal records
+        // where they are, and the command names the folder.
         let is_named = place::names(&place.path("spool"))
             .iter()
             .any(|name| outcome.code != Some(0) && outcome.said.contains(name));

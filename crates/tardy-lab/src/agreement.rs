@@ -68,7 +68,8 @@ pub struct Agreement {
     /// Samples that only the plugin trace covers.
     pub only_executed: u64,
     /// Samples that only the kernel's trace covers. The plugin stores only the worst samples, and
-    /// of these only those before which it executed little enough code to store.
+    /// of these only those before which the guest executed so little code that the plugin could
+    /// store it.
     pub only_traced: u64,
 }
 

@@ -59,8 +59,9 @@ pub fn bisect<E>(
 mod tests {
     use super::*;
 
-    /// Simulates a search. Simulates kernels: those at index `bad` and above are bad, and tests of
-    /// those in `mute` are inconclusive. Returns the search's result and its number of tests.
+    /// Simulates a search among `count` kernels. The kernels at index `bad` and above are bad, and
+    /// tests of those in `mute` are inconclusive. Returns the search's result and its number of
+    /// tests.
     fn found(count: usize, bad: usize, mute: &[usize]) -> (BisectResult, usize) {
         let mut tests = 0;
         let answer = |place: usize| match () {

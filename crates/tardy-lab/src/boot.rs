@@ -368,7 +368,7 @@ impl Guest<'_> {
 }
 
 /// Returns why a guest left no complete result: the reason that the console shows or, without such
-/// a reason, how the machine ended. `log` is the file with QEMU's messages.
+/// a reason, how the machine ended. `log` is the text of QEMU's messages.
 fn cause_of_silence(
     error: &ReceiveError,
     end: BootEnd,

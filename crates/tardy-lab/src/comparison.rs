@@ -70,7 +70,7 @@ pub struct RunResult {
     pub input_digest: Option<Digest>,
     /// Digest of the samples; absent when there are none.
     pub sample_digest: Option<Digest>,
-    /// Why the run failed; absent if it succeeded.
+    /// Why the run or its repetition failed, or why the run cannot be read; otherwise absent.
     pub failure: Option<String>,
     /// Whether a second run had the same samples; absent without a second run.
     pub repeated: Option<bool>,

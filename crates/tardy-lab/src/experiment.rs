@@ -88,7 +88,7 @@ pub struct Experiment<'a> {
     pub wall_limit: Duration,
     /// Number of guests that run at the same time.
     pub jobs: usize,
-    /// The cache. The cache: its locks show which of the host's CPUs other labs use.
+    /// The cache. Its locks show which of the host's CPUs other labs use.
     pub cache: &'a Cache,
     /// The snapshots; absent if the guests boot.
     pub snapshots: Option<&'a Snapshots>,

@@ -4,9 +4,10 @@
 //! the hunt's seed and the round's number, and it uses only results of its own guests. So the
 //! rounds of a hunt can run on several machines and in any order, with the same result. The guests
 //! of a round run one after the other. All guests start from the same snapshot, and each guest runs
-//! several programs. A program is kept if it causes a long section with a new call path, or a
-//! longer section than before. Programs of later guests are mutations of programs that were kept. A
-//! random search serves as the control: it draws all programs at random.
+//! several programs. A program is kept if it causes a long section with a new call path, a longer
+//! section with a known call path, or a larger latency than before. Programs of later guests are
+//! mutations of programs that were kept. A random search serves as the control: it draws all
+//! programs at random.
 //!
 //! [`mutation`] draws and changes programs, [`corpus`] keeps the best, [`reduction`] shortens the
 //! programs of a finding, and [`folder`] keeps the results of every guest. [`guests`] runs the

@@ -32,8 +32,8 @@ pub struct AddedFile {
     pub executable: bool,
 }
 
-/// Writes the archive. Writes the archive. The part of `binary` that the kernel loads becomes
-/// /init. The kernel starts /init, which restarts itself as `/proc/self/exe`.
+/// Writes the archive. The part of `binary` that the kernel loads becomes /init. The kernel starts
+/// /init, which restarts itself as `/proc/self/exe`.
 ///
 /// # Errors
 /// Returns an error if reading a file or writing to `sink` fails; the message names the file.

@@ -79,11 +79,11 @@ impl Injection {
     /// Returns when delay number `index` is due, from the start that is described at
     /// [`Self::FIRST_AFTER`].
     ///
-    /// Between two delays, the system has time to settle. Whatever the length of the delays, two
-    /// due times are a whole number of ms plus 24/29 ms apart. So for every period that divides 1
-    /// ms, 29 delays start at 29 evenly distributed points of the period. Pauses of a fixed length
-    /// would not distribute the delays evenly, because the guest also takes time to wake up and to
-    /// fire, which would shift the points.
+    /// Between two delays, the system has time to settle. Whatever the length of the delays,
+    /// successive due times are a whole number of ms plus 24/29 ms apart. So for every period that
+    /// divides 1 ms, 29 delays start at 29 evenly distributed points of the period. Pauses of a
+    /// fixed length would not distribute the delays evenly, because the guest also takes time to
+    /// wake up and to fire, which would shift the points.
     #[must_use]
     pub fn due(self, index: u32) -> Nanos {
         const MILLISECOND: i64 = 1_000_000;
@@ -166,8 +166,8 @@ impl fmt::Display for Injection {
     }
 }
 
-/// One delay, as it is in the module's log. The times are on CLOCK_MONOTONIC, and were read during
-/// the delay.
+/// One delay, as it is in the module's log. The times are on CLOCK_MONOTONIC. The module reads them
+/// within the section that it makes, so the section is a little longer than the delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InjectedDelay {
     /// When the delay started.

@@ -2,9 +2,9 @@
 //!
 //! A path names an image, a Debian package, or a folder (an unpacked package, a kernel tree, or a
 //! /boot that contains one kernel). `debian:6.1-rt` names a package of the machine's own package
-//! sources. Once the package is found, the cache stores which one it was, so that an update of the
-//! distribution does not change a comparison unless the user requests it. `--refresh` removes the
-//! pin.
+//! sources. Once the package is found, a pin in the cache stores which one it was, so that an
+//! update of the distribution does not change a comparison unless the user requests it. `--refresh`
+//! removes the pin.
 
 mod modules;
 mod packaged;

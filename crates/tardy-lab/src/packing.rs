@@ -129,7 +129,7 @@ struct Packing {
 }
 
 impl Packing {
-    /// Adds one file. Returns the path of the file in the guest, which has no links and no `..`.
+    /// Adds one file. The path that the file gets in the guest has no links and no `..`.
     fn add(&mut self, source: &Path) -> Result<(), PackError> {
         let metadata = regular_file::open(source)
             .and_then(|file| file.metadata())
@@ -300,8 +300,8 @@ fn absolute(path: &Path) -> Result<PathBuf, PackError> {
     std::path::absolute(path).map_err(at(path))
 }
 
-/// Returns the path without `.` and `..`. There are no links in the guest, so `..` always means the
-/// parent folder.
+/// Returns the path without `.` and `..`. The archive for the guest contains no links to folders,
+/// so `..` always means the parent folder.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {

@@ -18,7 +18,8 @@ pub(super) use control::QemuProcess;
 use super::architecture::Architecture;
 use super::machine::{Machine, MainThread};
 
-/// Options for the devices with which a guest can stop its machine.
+/// Options that let a guest stop its own machine: a device to which the guest reports a panic, and
+/// the order to pause the machine when a panic is reported.
 pub const STOP_OPTIONS: [&str; 4] = ["-device", "pvpanic-pci", "-action", "panic=pause"];
 
 /// Why QEMU cannot be used.

@@ -110,7 +110,7 @@ fn dues(run: &Path) -> BTreeSet<Nanos> {
 }
 
 /// Compares the injected delays of `context` with the sections of a watched run that last at least
-/// `least_ns` long.
+/// `least_ns`.
 ///
 /// # Errors
 /// Returns [`SeenError`].

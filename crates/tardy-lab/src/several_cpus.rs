@@ -246,8 +246,7 @@ impl GuestProcess {
 
 impl Drop for GuestProcess {
     fn drop(&mut self) {
-        // If the guest has already ended, killing it and waiting for it return errors, which does
-        // not matter.
+        // The guest may have ended already. Errors are ignored, because nobody could handle them.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

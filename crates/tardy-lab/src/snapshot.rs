@@ -331,8 +331,8 @@ fn beginning(shared: &Path) -> Result<[u8; 8], SnapshotError> {
     Ok(bytes)
 }
 
-/// Makes a link to a file in the folder in which QEMU starts. Then QEMU's options contain only
-/// names without a path, and are the same for all users.
+/// Makes a link to a file. The link is in the folder in which QEMU starts, so QEMU's options
+/// contain only names without a path, and are the same for all users.
 fn link(original: &Path, link: &Path) -> Result<(), SnapshotError> {
     let original = original.canonicalize().map_err(at(original))?;
     symlink(&original, link).map_err(at(link))

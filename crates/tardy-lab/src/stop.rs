@@ -66,7 +66,7 @@ pub struct StoppedGuest {
     pub socket: PathBuf,
 }
 
-/// Returns an error if the guest's runs do not repeat exactly, or if the plugin does not support.
+/// Refuses a machine whose runs do not repeat exactly, or that the plugin does not support.
 ///
 /// # Errors
 /// Returns [`StopError`].

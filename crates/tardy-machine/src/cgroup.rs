@@ -21,8 +21,9 @@ const CAP_SYS_NICE: u32 = 23;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CgroupLimits {
-    /// The group's path for each controller (`cpu`, `cpuset`, `memory`). If the files of a
-    /// controller cannot be read, the controller is missing here, and its limit below is absent.
+    /// The group's path for each controller (`cpu`, `cpuset`, `memory`). If `/proc/self` does not
+    /// show the group of a controller or where its files are mounted, the controller is missing
+    /// here, and its limit below is absent.
     pub groups: BTreeMap<String, String>,
     /// The tightest quota of CPU time in the group and its ancestors; absent if none of them has a
     /// quota.

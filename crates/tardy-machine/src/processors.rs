@@ -165,8 +165,8 @@ mod tests {
             (V2, vec![of_partition], Some("3-4")),
             (V2, vec![none_at_boot, of_partition], Some("3-4")),
             (V2, vec![of_boot, of_partition], Some("2-4")),
-            // `tardy doctor --root` takes this branch if the user did not copy the other machine's
-            // /proc.
+            // This is the case of `tardy doctor --root` if the user did not copy the other
+            // machine's /proc.
             ("", vec![of_boot, of_partition], Some("2-4")),
             (V1, vec![of_boot], Some("2")),
             (

@@ -34,8 +34,8 @@ impl Root {
     /// Returns the full path of a file.
     pub fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
         let relative = relative.as_ref();
-        // The path must be relative: `join` with an absolute path would drop the root, and a test
-        // would read the real machine.
+        // The leading slash is removed, because `join` with an absolute path would drop the root,
+        // and a test would read the real machine.
         self.0.join(relative.strip_prefix("/").unwrap_or(relative))
     }
 

@@ -113,8 +113,8 @@ pub struct ThrottlingGap {
 }
 
 /// If a latency and a gap differ by at most this percentage of the gap, the gap can have caused the
-/// latency. The first wake-up that is due while the rule applies waits until its end: almost the
-/// whole gap (minus at most one period of the probe), plus other delays.
+/// latency. The first wake-up that is due in the gap waits until the gap ends: for the whole gap,
+/// minus at most one period of the probe, plus other delays.
 const TOLERANCE_PERCENT: i64 = 20;
 
 /// The fair server's default time (`sched_init_dl_servers` in kernel/sched/deadline.c).

@@ -382,8 +382,8 @@ impl Scenario {
     }
 
     /// Returns the number of cycles after which each probe ends by itself, if the scenario has a
-    /// single phase, no load and no warm-up; otherwise `None`. Such probes may end at different
-    /// times.
+    /// single phase without repeats, no load and no warm-up; otherwise `None`. Such probes may end
+    /// at different times.
     #[must_use]
     pub fn only_cycles(&self) -> Option<u64> {
         match self.phases.as_slice() {

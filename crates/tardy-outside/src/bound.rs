@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn each_assumption_of_interrupts_adds_what_it_says() {
         // Two kinds of interrupts. An interrupt of the first kind takes 10, and another one, 1000
-        // later, takes 20. Each interrupt of the second kind takes 7, and they come in pairs that
+        // later, takes 20. Each interrupt of the second kind takes 7, and the first two of them
         // start 100 apart.
         let guests = instances(&[
             (1, 0, 10),
@@ -290,8 +290,8 @@ mod tests {
             found(Interrupts::SlidingWindowWorst),
             Some(155 + 20 + 2 * 7)
         );
-        // In a longer latency, both interrupts of the first kind can occur. Then each of them
-        // counts with the length of the longer one.
+        // In a longer latency, both interrupts of the first kind can occur. `SlidingWindowWorst`
+        // counts each of them with the length of the longer one.
         let long = Stretches {
             before_scheduler: 1000,
             ..STRETCHES

@@ -2,8 +2,8 @@
 //! blocks.
 //!
 //! If the executed block is at the start of a function, the function was called. If the executed
-//! block is the one directly after the calling block, the call has returned. If a call was made
-//! before the first block, it is inferred from the function's return.
+//! block starts at the address at which the calling block ends, the call has returned. If a call
+//! was made before the first block, it is inferred from the function's return.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::stream::{Block, Step, Window};
 /// Lowest address of the kernel on x86-64.
 const KERNEL_HALF: u64 = 0xffff_8000_0000_0000;
 
-/// Functions that contain only a jump, through which the kernel calls other functions. Such a jump
-/// is attributed to the function that makes it.
+/// Prefixes in the names of thunks: functions through which the kernel's code makes indirect jumps
+/// and returns. A jump through a thunk is attributed to the function that makes it.
 const THUNKS: [&str; 6] = [
     "__x86_indirect_",
     "__x86_return_",

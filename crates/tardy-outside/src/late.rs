@@ -194,8 +194,9 @@ fn late_sample(window: &Window, calls: Calls, facts: Facts, tasks: &[String]) ->
 /// What a piece covers: the index of its holder, and its start and end relative to the due time.
 type Place = (usize, i64, i64);
 
-/// Returns the pieces of a sample in the form in which they are stored in a file of delays; for
-/// each piece, names the functions that were executed. Also returns what each piece covers.
+/// Returns the pieces of a sample in the form in which they are stored in a file of delays. If
+/// kernel code caused a piece, names the innermost function that took more than half of the piece,
+/// and its callers. Also returns what each piece covers.
 fn in_words(
     window: &Window,
     delay: &Delay,

@@ -91,8 +91,8 @@ pub struct Section {
     pub site: u32,
     /// The number of the task that had the CPU when the section started; 0 if it is unknown.
     pub task: u32,
-    /// When the section ended, as the number of instructions executed since the program's start. An
-    /// idle CPU executes none.
+    /// When the section ended, as the number of instructions executed since the start of the
+    /// guest's program. An idle CPU executes none.
     pub ended_at: u64,
     /// Number of instructions executed in the section.
     pub length: u64,

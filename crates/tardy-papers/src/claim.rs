@@ -91,7 +91,7 @@ pub struct Value {
     pub paper: Option<PublishedCell>,
 }
 
-/// A published table; next to it, the report shows a table of our values with the same cells.
+/// A published table; the report shows our value next to the value of each cell.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableBeside {

@@ -265,7 +265,8 @@ impl Board<'_> {
     /// Waits for the command in `folder` of the board, fetches its output, and removes the folder.
     ///
     /// # Errors
-    /// Returns a [`BoardError`] if a step on the board fails.
+    /// Returns a [`BoardError`] if ssh cannot be started, a step on the board fails, or the output
+    /// cannot be copied to `out`.
     pub fn fetch(
         &self,
         folder: &str,

@@ -27,7 +27,7 @@ const BOUNDED: Budget = Budget {
     pages: 4,
     values: 1024,
 };
-/// Stands for the thread ID in the row that all threads without their own row share.
+/// Stands for the thread ID in the rows that all threads without their own rows share.
 const OTHERS: i32 = 0;
 
 /// Why a recording ended.

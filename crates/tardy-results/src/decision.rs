@@ -235,7 +235,7 @@ fn by_measurement(question: &Question, measured: &[&MeasuredKernel], deadline: N
             .filter(|kernel| kernel.outcome == Some(outcome))
             .collect();
         // The least preemptible kernel comes first. Kernels that ran without load, or whose model
-        // is unknown, come last, because the answer does not depend on them.
+        // is unknown, come last, because they decide nothing.
         found.sort_by_key(|kernel| {
             (
                 kernel.is_idle,

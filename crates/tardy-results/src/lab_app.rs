@@ -2,7 +2,7 @@
 //! meet the deadline, by what margin, and what delayed the program on kernels that miss it.
 //!
 //! Each guest left a run folder, written by `tardy attach` or by `tardy run -- PROGRAM`. The
-//! verdict is read from this folder.
+//! verdict is computed from this folder.
 
 use std::path::{Path, PathBuf};
 

@@ -82,7 +82,7 @@ impl ProgramResult {
     }
 }
 
-/// What a hunt searches for, and its settings.
+/// What a hunt examines, and its settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HuntQuestion {
     /// Name of the kernel with its preemption model.
@@ -120,8 +120,9 @@ pub struct Search {
     pub longest: Option<ProgramResult>,
     /// The largest latency that any program caused.
     pub largest_latency_ns: Option<Nanos>,
-    /// Number of different call paths, among the sections that are longer than any section of an
-    /// idle guest.
+    /// Number of different call paths of the sections in which no other task could run. A section
+    /// does not count if an idle guest has one with the same call path that is about as long or
+    /// longer.
     pub call_paths: u32,
 }
 

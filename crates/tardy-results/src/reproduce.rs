@@ -411,7 +411,7 @@ fn of_table(table: &TableBeside, measured: &PaperRuns, place: Place) -> TableRes
         let quantity = table
             .quantity(kernel, rest)
             .expect("a test parses every cell");
-        // If this tool has no measurement for the cell, the table's note gives the reason.
+        // If we have no counterpart for the cell, the table's note gives the reason.
         let ours = quantity.and_then(|quantity| {
             let replicas = measured.replicas(&quantity, &table.experiment).max(1);
             let found: Vec<Result<f64, Refusal>> = (0..replicas)

@@ -251,8 +251,8 @@ impl SeriesFile {
     /// Calls `visit` with each chunk that starts in `part`, in order.
     ///
     /// # Errors
-    /// Fails with [`SeriesError::Unreadable`] if the disk fails. Damage to the file is not an
-    /// error; [`PartEnd`] reports it.
+    /// Fails with [`SeriesError::Unreadable`] if the file cannot be opened or read. Damage to the
+    /// file is not an error; [`PartEnd`] reports it.
     pub fn read_part(
         &self,
         part: Range<u64>,

@@ -294,7 +294,8 @@ impl Rotation {
     /// Folds the oldest segments until there is enough space for a new one.
     ///
     /// # Errors
-    /// Fails if the disk reports an error; samples that were not folded stay in their segments.
+    /// Fails if a segment or the hourly histograms cannot be read or written. Samples that were not
+    /// folded stay in their segments.
     pub fn make_room(&self) -> io::Result<()> {
         let made = self.make_room_watched(|_| Ok(()));
         let mut kept = self.kept();
@@ -434,7 +435,7 @@ impl Rotation {
     /// these files, so that readers find the segments after a power failure.
     ///
     /// # Errors
-    /// Fails if a file cannot be synced.
+    /// Fails if a file cannot be synced, or if the new head cannot replace the old one.
     pub fn settle(&self) -> io::Result<()> {
         self.place_head()?;
         for file in self

@@ -31,7 +31,7 @@ pub const FREEDOM_OF_INDEPENDENT: usize = 24;
 /// The two-sided 95 % deviate of the normal distribution.
 const NORMAL: f64 = 1.959_964;
 /// Dispersion above which samples certainly depend on each other. An estimate above this limit is
-/// even smaller than the true dispersion. As a correction, [`dispersion`] adds the growth of the
+/// still smaller than the true dispersion. As a correction, [`dispersion`] adds the growth of the
 /// estimate, relative to intervals of half the length, a second time.
 pub const DEPENDENT: f64 = 2.0;
 /// Minimum effective number of trials for a bound. If intervals are shorter than the correlation

@@ -22,7 +22,7 @@ impl Estimate {
         }
     }
 
-    /// Returns the interval. The interval, if there is one; otherwise both ends are the number
+    /// Returns the interval. If there is none, both ends of the returned interval are the number
     /// itself.
     #[must_use]
     pub fn ends(self) -> Interval {

@@ -10,7 +10,7 @@ pub enum EchoKind {
     /// A ping socket: the kernel sets the identifier, and replies come without their IP header.
     /// net.ipv4.ping_group_range defines who may use it.
     Ping,
-    /// A raw socket, which needs CAP_NET_RAW. Replies come with their IP header, and replies to
+    /// A raw socket, which needs CAP_NET_RAW. Replies come with their IP header, and packets for
     /// other programs arrive too.
     Raw,
 }

@@ -117,7 +117,7 @@ pub enum Kind {
         /// Name of the handler.
         name: Text,
     },
-    /// A handler has served an interrupt of a device.
+    /// A handler of a device's interrupt has returned.
     IrqExit {
         /// Number of the interrupt.
         irq: i64,
@@ -456,7 +456,7 @@ const KINDS: &[(&str, &[&str], EventMaker)] = &[
     }),
 ];
 
-/// The event that contains a stack, which a trigger writes.
+/// The events that contain a stack; triggers write them.
 const STACKS: [&str; 2] = ["kernel_stack", "user_stack"];
 /// Maximum number of frames that are read of a stack.
 const FRAMES_MAX: usize = 64;

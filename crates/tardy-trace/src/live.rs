@@ -24,13 +24,13 @@ const ROOM_KEPT: usize = 1 << 12;
 /// Minimum number of recent stacks that are stored.
 const STACKS_MAX: usize = 1 << 12;
 
-/// Merges pages into one stream in the order in which they are read.
+/// Merges each page, as soon as it has been read, into one stream in the order of time.
 #[derive(Debug)]
 pub struct Live {
     decoder: Decoder,
     layout: PageLayout,
     streams: Vec<Stream>,
-    /// For each CPU that has a next item: the time of this item, and the index of the CPU.
+    /// For each stream that has a next item: the time of this item, and the index of the stream.
     next: BinaryHeap<Reverse<(u64, usize)>>,
     waiting: usize,
     counts: Counts,

@@ -50,7 +50,8 @@ pub enum Damage {
 /// Merges the pages of all CPUs into one stream.
 pub struct Merge<'a> {
     streams: Vec<Stream<'a>>,
-    /// For each CPU that has a next item: the time of this item, and the index of the CPU.
+    /// For each stream that has a next item: the time of this item, and the index of the stream in
+    /// `streams`.
     next: BinaryHeap<Reverse<(u64, usize)>>,
     /// The first cases of damage that were found, each with its CPU.
     damage: Vec<(u32, Damage)>,

@@ -3,7 +3,8 @@
 //! contains a slice for each component, and this contains a slice for each holder of the CPU.
 //!
 //! Packets are written while the trace is read. Their order need not be exact, because Perfetto
-//! sorts packets by time when it opens the file. So not much has to be kept in memory.
+//! sorts packets by time when it opens the file. So the memory for events that wait to be written
+//! is bounded.
 
 mod ftrace;
 mod message;
@@ -20,8 +21,8 @@ use crate::merge::Item;
 
 /// Perfetto refuses files with more CPUs than this.
 const CPUS_MAX: u32 = 1024;
-/// The events of each CPU are collected until they have this size in bytes, and then written
-/// together.
+/// Events are collected until those of all CPUs together exceed this size in bytes. Then they are
+/// written, those of each CPU in one packet.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 /// Maximum number of tracks for wake-ups of one thread that overlap.
 const LANES_MAX: usize = 16;

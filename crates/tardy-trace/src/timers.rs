@@ -129,8 +129,8 @@ pub struct TimerCounts {
     pub wake_ups: u64,
     /// Timers that expired when no followed thread waited for them.
     pub unawaited: u64,
-    /// Timers that were cancelled or set again before they expired, because nobody waited for them
-    /// any more.
+    /// Timers that were cancelled or set again before they expired, because the wait had ended
+    /// earlier.
     pub cancelled: u64,
     /// Timers for which the event at their end may have been lost.
     pub lost: u64,

@@ -145,7 +145,7 @@ pub struct Attachment {
     root: Root,
     chains: Chains,
     slowest: SlowestChains,
-    /// Threads of other programs that woke followed threads, and are recorded too.
+    /// Threads that are not followed, but woke followed threads, and are recorded too.
     linked: BTreeSet<i32>,
     has_new_link: bool,
     /// Names of other threads that woke followed threads.
@@ -473,8 +473,8 @@ impl Attachment {
                     }
                 }
             }
-            // Only threads of other programs are handled here. The stints of followed threads show
-            // when these threads run.
+            // Only linked threads are handled here. The stints of followed threads show when these
+            // threads run.
             Kind::Switch { previous, next, .. } if self.linked.contains(&next.pid) => {
                 let time = i64::try_from(event.time).unwrap_or(i64::MAX);
                 self.chains.run(next.pid, time, previous, None, false);

@@ -26,8 +26,9 @@ use crate::tap::Batch;
 /// A sample is explained when the stream has got this many ns past it, because the thread's first
 /// event after the clock read may matter for the explanation.
 const SETTLED_NS: u64 = 20_000_000;
-/// Events are forgotten when they are more than this many ns older than the last sample of every
-/// series. A series that has had no sample within `REMEMBERED_MAX_NS` is ignored here.
+/// Events are forgotten when they are more than this many ns older than the last explained sample
+/// of every series. If the last sample of a series is older than `REMEMBERED_MAX_NS`, events are
+/// forgotten as if it had this age.
 const REMEMBERED_NS: u64 = 1_000_000_000;
 const REMEMBERED_MAX_NS: u64 = 30_000_000_000;
 /// Maximum number of samples per series that wait until the trace has been read; it is reached only

@@ -415,8 +415,8 @@ impl Tracer {
         Ok(taps)
     }
 
-    /// Ends the recording when all samples have been passed on, and returns what was recorded. The
-    /// instance is then removed.
+    /// Ends the recording, and returns what was recorded. Must be called after all samples have
+    /// been passed on. The instance is then removed.
     ///
     /// # Errors
     /// Returns an error if the thread has panicked, or if the head of the stored pages cannot be

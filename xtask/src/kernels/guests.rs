@@ -69,7 +69,7 @@ impl Guests {
     }
 
     /// Boots `kernel` to run a script. Returns the folder with the files that the script left in
-    /// the guest's /run/out. This folder is `name` below `target`.
+    /// the guest's /run/out. This folder is inside the folder `name` below `target`.
     pub(crate) fn run_script(
         &self,
         kernel: &str,

@@ -211,7 +211,7 @@ impl SeriesAccumulator {
     fn add_whole(&mut self, chunk: &Chunk, phases: Vec<usize>, place: u64, last_due: Nanos) {
         let stratum = self.questions.stratum(&phases);
         // A cell is taken out of the map and inserted again only if the chunk has exceptional
-        // samples. Most of the half a million chunks of a day have no exceptional samples.
+        // samples or gaps. Most of the half a million chunks of a day have neither.
         let questions = &self.questions;
         let cell = self
             .cells

@@ -36,8 +36,8 @@ pub struct Dependence {
 }
 
 impl Dependence {
-    /// Computes how the samples of several concurrent series depend on each other. Each series is
-    /// given as one cell.
+    /// Computes how the samples of one series, or of several concurrent series, depend on each
+    /// other. Each series is given as one cell.
     #[must_use]
     pub fn of(cells: &[&Cell]) -> Self {
         let cells: Vec<&&Cell> = cells
@@ -61,7 +61,7 @@ impl Dependence {
         };
         let is_assumed = serial.iter().any(|serial| serial.is_assumed);
         let of_known = known(&levels, samples as f64);
-        // If each series alone has too few samples to show how long an event lasts, this time is
+        // If a series alone has too few samples to show how long an event lasts, this time is
         // computed from all series together.
         let size = |serial: &Serial| {
             if serial.size.is_finite() {

@@ -40,7 +40,7 @@ pub struct GridFit {
     sum_of_places: u128,
 }
 
-/// The line that was fitted to the events. The fitted grid. A second pass over the events uses it
+/// The fitted grid: the line that was fitted to the events. A second pass over the events uses it
 /// to compute their latencies.
 #[derive(Debug, Clone)]
 pub struct FittedGrid {
@@ -137,8 +137,8 @@ impl GridFit {
                 events,
             });
         }
-        // For the sum of the latencies, the best edge of the hull is the one at the mean index of
-        // the events (a linear programme).
+        // The hull lies below the events. Of its edges, the one at the mean index of the events
+        // gives the smallest sum of latencies (a linear programme).
         let middle = self.sum_of_places as f64 / self.events.max(1) as f64;
         let edge = self
             .hull

@@ -62,7 +62,8 @@ impl Top {
     /// less if they cluster; `None` if there are too few.
     ///
     /// Latencies equal to the threshold are left out. Only some of the samples with this latency
-    /// are stored, namely the earliest, so they would look like a cluster.
+    /// are stored. Which ones depends only on the order of the samples, so they would look like a
+    /// cluster.
     #[must_use]
     pub fn extremal_index(&self, samples: u64) -> Option<f64> {
         let count = self

@@ -9,8 +9,9 @@ use super::{ExportError, Exporter, Options};
 /// `--format npy`.
 pub(super) struct Npy;
 
-/// `cpu` is -1 for a thread that is not bound to a CPU, and `copy` is -1 if the probe has a single
-/// thread. Due times count from the start of the run.
+/// `cpu` is -1 for a thread that is not bound to a CPU. `copy` tells apart the threads of a probe
+/// that are not bound to CPUs; it is -1 for all other threads. Due times count from the start of
+/// the run.
 const FIELDS: &str = "[('cpu', '<i4'), ('copy', '<i4'), ('due_ns', '<i8'), ('latency_ns', '<i8'), \
                       ('skipped', '<u4')]";
 /// The header is padded to a multiple of this number of bytes.

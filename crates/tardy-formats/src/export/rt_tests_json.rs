@@ -123,7 +123,7 @@ pub struct DocumentHead {
 /// Writes the document, with these series as threads 0, 1 and so on.
 ///
 /// # Errors
-/// Returns an error if writing fails.
+/// Returns an error if a series cannot be read, or if writing fails.
 pub fn write(
     run: &ExportedRun,
     series: &[&ExportedSeries],

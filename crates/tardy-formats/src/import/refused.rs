@@ -13,7 +13,7 @@ enum Sign {
     Anywhere(&'static str),
 }
 
-/// The sign of a file, the tool that wrote the file, and why the tool's output is refused.
+/// The sign of a file, what the file is or which tool wrote it, and why the file is refused.
 const KNOWN: &[(Sign, &str, &str)] = &[
     (
         Sign::Magic(b"PERFILE2"),

@@ -189,7 +189,7 @@ impl BucketSeries {
             .is_none_or(|stated| (mean - stated).abs() <= unit + unknown);
         if samples > 0.0 && unknown < unit && agrees {
             // One of the samples beyond the buckets is the maximum. The other samples beyond the
-            // buckets may lower the mean, but not below the stated mean. The stated mean is
+            // buckets may lower the mean, as far as this agrees with the stated mean, which is
             // truncated towards 0.
             let others = overflow.0.saturating_sub(1) as f64 / (overflow.0.max(1) as f64);
             let within = |stated: f64| {

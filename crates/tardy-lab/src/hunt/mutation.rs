@@ -68,7 +68,7 @@ pub fn next(random: &mut Random, corpus: &Corpus<'_>) -> Program {
     fitted(program)
 }
 
-/// Draws a program that may contain every operation.
+/// Draws a program of random operations; every operation that exists can occur in it.
 #[must_use]
 pub fn random_program(random: &mut Random) -> Program {
     let steps = random.random_range(1..=6);

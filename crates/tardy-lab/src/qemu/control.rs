@@ -45,7 +45,7 @@ pub enum ControlError {
     Io(#[from] io::Error),
 }
 
-/// The QEMU process. The QEMU process, which ends when this value is dropped.
+/// The QEMU process, which ends when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct QemuProcess {
     child: Child,

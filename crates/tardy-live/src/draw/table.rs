@@ -1,5 +1,5 @@
-//! Draws the table of numbers, in which each series has a row. If there are more series than lines,
-//! the table shows a picture of all CPUs, and below it the worst series.
+//! Draws the table of numbers, in which each series has a row. If not all rows fit, the table shows
+//! a picture of all CPUs, and below it the worst series.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};

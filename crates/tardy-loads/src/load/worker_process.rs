@@ -107,7 +107,7 @@ fn set_up(cpus: &CpuList) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// Moves the worker into its share of the CPUs. If there is no share, the load still works, and the
+/// Moves the worker into its share of the CPUs. If this fails, the load still works, and the
 /// phase's table shows how much CPU time it got.
 fn take_share(worker: &mut Worker) {
     let share = worker.plan.load.share.clone();

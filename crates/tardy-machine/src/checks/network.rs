@@ -75,7 +75,7 @@ fn steering(examined: &CheckInput<'_>) -> Result<State, State> {
         CpuList::from_mask(mask).is_some_and(|cpus| !cpus.and(examined.cpus).is_empty())
     };
     // Transmit queues (xps_cpus) are not judged, because a sender uses a queue assigned to the CPU
-    // on which it runs. So a queue's work delays only tasks on that CPU.
+    // on which it runs. So a transmit queue serves only tasks on the CPUs assigned to it.
     let reached: Vec<&String> = queues
         .iter()
         .filter(|(path, mask)| path.ends_with("rps_cpus") && reaches(mask))

@@ -33,7 +33,7 @@ pub(super) struct CycleCount {
 }
 
 impl CycleCount {
-    /// Starts a count of `wanted` cycles; if the probe has a grid, they take the time `length`.
+    /// Starts a count of `wanted` cycles, which take `length` on the grid with the longest period.
     pub(super) fn new(wanted: u64, length: Nanos) -> Self {
         Self {
             wanted,

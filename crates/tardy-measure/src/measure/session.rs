@@ -58,7 +58,7 @@ pub enum SessionError {
     /// The program whose loop is measured failed.
     #[error(transparent)]
     Program(AppError),
-    /// Another process moved or replaced the run's folder.
+    /// Another process removed, moved or replaced the run's folder.
     #[error(
         "{0} was removed or moved during the run. A moved folder can still be opened, and holds \
          the samples up to the move; do not move the folder of a run in progress"

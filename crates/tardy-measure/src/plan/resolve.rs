@@ -234,8 +234,9 @@ fn probes_of(scenario: &Scenario) -> Result<Vec<Probe>, PlanError> {
     Ok(probes)
 }
 
-/// Ensures that the name of a probe is unique. Refuses a user's name that is taken; if the user
-/// gave no name, adds a number to the probe's kind.
+/// Ensures that the name of a probe is unique. Refuses a user's name that another probe has, or
+/// that is a kind of probe. If the user gave no name and the probe's kind is taken as a name, adds
+/// a number to the kind.
 fn name_apart(plan: &mut ProbePlan, before: &[Probe]) -> Result<(), PlanError> {
     let is_taken = |name: &str| before.iter().any(|(_, other)| other.name == name);
     if plan.kind.is_some()
@@ -534,8 +535,8 @@ fn check_disk(
     let series = threads.iter().map(of).sum();
     let mut of_samples = disk;
     if request.explain != ExplainLevel::Off {
-        // Samples get what the share of explanations leaves of the budget; whether this suffices is
-        // checked below.
+        // Samples get what the share of explanations leaves of the budget. If the budget is at
+        // least the minimum for explained runs, this suffices, so the check below cannot fail.
         let least = Plan::disk_least_explained(series);
         if disk < least {
             return Err(PlanError::DiskTooSmall { disk, least });

@@ -170,8 +170,8 @@ impl LoopReader {
                 .to_ne_bytes()
         });
         let name = bytes.take_while(|&byte| byte != 0).map(char::from);
-        // The name is checked, because it becomes part of a file's name and the program may have
-        // written any bytes.
+        // Only letters, digits, `-` and `_` of the name are used, because it becomes part of a
+        // file's name and the program may have written any bytes.
         let name: String = name
             .filter(|c| c.is_ascii_alphanumeric() || *c == '-' || *c == '_')
             .collect();

@@ -216,7 +216,7 @@ impl Drop for Program {
 }
 
 /// Returns, as text for a message, what the program has not done yet: open a loop, or complete a
-/// cycle.
+/// cycle. Returns `None` if it has done both.
 fn missing(reader: &LoopReader) -> Option<String> {
     match reader.introduction() {
         None => Some("opened no loop".to_owned()),

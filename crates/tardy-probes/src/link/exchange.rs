@@ -323,7 +323,7 @@ pub struct NetworkFloor {
     pub is_without_loopback: bool,
 }
 
-/// How long the loop polls for a datagram that this machine sent to itself.
+/// How long, at most, the loop polls for a datagram that this machine sent to itself.
 const LOOPBACK_MAX: Nanos = Nanos::from_secs(1);
 
 /// Polls until something arrives, to measure a lower bound.

@@ -34,7 +34,7 @@ pub enum Answers {
 pub struct Initiation {
     /// The lower bound of a round trip, as text.
     pub floor: String,
-    /// Whether the path leaves this machine. If it does not, the run gives no verdict.
+    /// Whether the path leaves this machine. If it does not, verdicts ignore the round trips.
     pub is_external: bool,
     /// Who answers.
     pub answers: Answers,

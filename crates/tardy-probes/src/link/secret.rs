@@ -23,7 +23,7 @@ pub(super) const TAG_BYTES: usize = 32;
 const BYTES_MIN: usize = 16;
 const BYTES_MAX: usize = 4_096;
 
-/// Why a secret cannot be read from a file.
+/// Why a secret cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
     /// The file cannot be read.

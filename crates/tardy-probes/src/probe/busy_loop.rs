@@ -1,5 +1,5 @@
-//! Shared code of probes that never wait: the conversion of ticks to the run's clock, and the limit
-//! on the share of CPU time that they may use.
+//! Shared code of probes that occupy their CPU: the conversion of ticks to the run's clock, and the
+//! limit on the share of CPU time that they may use.
 
 use std::io;
 

@@ -92,9 +92,9 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
 
 /// A clock that is read repeatedly, with its series.
 ///
-/// The user may set the time of day while the probe reads it. The length of the gap in which this
-/// happens is taken from the run's clock. So samples do not include the step, and a turn ends even
-/// if the clock was set back.
+/// A user or time synchronisation may set the time of day while the probe reads it. The length of
+/// the gap in which this happens is taken from the run's clock. So samples do not include the step,
+/// and a turn ends even if the clock was set back.
 struct ClockReader<C: Fn() -> i64, A: Fn() -> i64> {
     clock: C,
     /// Returns how far the clock is ahead of the run's clock.

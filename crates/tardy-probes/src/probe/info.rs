@@ -63,8 +63,9 @@ pub struct ProbeInfo {
     /// Whether the kernel throttles the probe's threads when they use up their runtime, and then
     /// sends SIGXCPU.
     pub is_throttled: bool,
-    /// Returns the period of a probe that its own parameters determine, such as the rate of a
-    /// device.
+    /// Returns the period that the probe's own parameters determine, for example the rate of a
+    /// device. It overrides the period of the request and of the scenario. Returns `None` if the
+    /// parameters determine no period.
     pub period_of: fn(&Values) -> Option<Nanos>,
     /// Checks the request and the machine's requirements. Changes nothing.
     pub resolve: fn(&ProbePlan, &Host) -> Result<(), Refusal>,

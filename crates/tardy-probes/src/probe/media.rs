@@ -15,9 +15,9 @@
 //! reports this error, and the rate of the card's clock. After an xrun, the sound resumes where it
 //! was interrupted.
 //!
-//! The series are called `media.alsa` if a card's clock is used, and `media` if a modelled clock is
-//! used. Without `player=`, the card's clock is used if there is a card; the run stores the choice
-//! with its reason.
+//! The series of the built-in loop are called `media.alsa` if a card's clock is used, and `media`
+//! if a modelled clock is used. Without `player=`, the card's clock is used if there is a card; the
+//! run stores the choice with its reason.
 
 mod alsa;
 mod audio;

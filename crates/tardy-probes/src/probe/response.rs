@@ -101,7 +101,7 @@ fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
 }
 
 /// Returns the link, including its secret. Returns an error message if the requested link is not
-/// valid.
+/// valid or its secret cannot be used.
 fn link(probe: &ProbePlan) -> Result<Link, String> {
     let link: Link = probe
         .parameters

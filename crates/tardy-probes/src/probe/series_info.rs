@@ -14,8 +14,8 @@ pub struct SeriesInfo {
     pub kind: SeriesKind,
     /// Whether verdicts ignore the values, because no deadline applies to them.
     pub is_outside_verdict: bool,
-    /// Whether values below the probe's parameter `least` are only counted in bins, because they
-    /// are too frequent to store each one.
+    /// Whether values below the probe's parameter `least` are only counted in bins, without their
+    /// times, because they are too frequent to store each one.
     pub bins_below_least: bool,
 }
 

@@ -202,7 +202,7 @@ pub(super) fn kernel_row(kernel: &tardy_results::atlas::AtlasKernel) -> Vec<Stri
     ]
 }
 
-/// Returns notes about missing cells and about cells that differ from the request.
+/// Returns notes about kernels that are left out, and about cells in which replicas have no result.
 pub(super) fn remarks(atlas: &Atlas) -> Vec<String> {
     let mut remarks: Vec<String> = atlas
         .absent

@@ -255,8 +255,8 @@ pub(super) fn cells(row: &CycleRow) -> [String; HEAD.len()] {
     ]
 }
 
-/// Describes the sleeps inside cycles. Each place at which the thread waited has a line; the lines
-/// add up to all sleeps.
+/// Describes the sleeps inside cycles. Each of the first [`PLACES_MAX`] places at which the thread
+/// waited has a line, and all other places share one, so the lines add up to all sleeps.
 pub(super) fn blocked_lines(row: &CycleRow) -> Vec<String> {
     let shown = row.blocked_in.len().min(PLACES_MAX);
     let (places, rest) = row.blocked_in.split_at(shown);

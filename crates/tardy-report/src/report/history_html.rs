@@ -107,8 +107,8 @@ fn map(found: &History) -> Markup {
     }
 }
 
-/// A row of the map: for each shown build, by which fraction the board's numbers are higher; `None`
-/// if the board did not run the build.
+/// A row of the map: for each shown build, by which fraction the board's numbers are higher than in
+/// its first builds; `None` if the board did not run the build.
 struct Row<'a> {
     board: &'a str,
     shares: Vec<Option<f64>>,

@@ -420,7 +420,8 @@ impl Page<'_> {
         out
     }
 
-    /// Writes a row for each probe, and for each probe the loads under which its value was largest.
+    /// Writes a row for each probe, and a row for each of the worst loads. A load's row has the
+    /// largest value of each probe under this load.
     fn several_probes(&self, out: &mut String, left: usize) {
         let probes = tables::probes(self.summary).chosen(self.columns, tables::IMPORTANCE);
         let loads = |rows: usize| {

@@ -114,8 +114,8 @@ fn cell(load: &OfLoad) -> String {
     median(&load.goal_ns).map_or("-".to_owned(), |value| format!("{value} {sign}"))
 }
 
-/// Returns a function that describes the effect of a setting. Its argument is the metric's value
-/// without the setting; it returns `None` if no effect was seen.
+/// Returns a function that describes the effect of a setting, or `None` if no effect was seen. The
+/// function's argument is the metric's value without the setting.
 fn effect(load: &OfLoad) -> Option<impl Fn(Nanos) -> String> {
     let verb = match load.outcome? {
         Outcome::Lowers => "lowers",

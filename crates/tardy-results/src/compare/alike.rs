@@ -111,7 +111,7 @@ fn shortened(text: &str) -> String {
 /// Refuses a side whose runs measured different things.
 ///
 /// # Errors
-/// Fails with [`CompareError::Mixed`] if the runs differ.
+/// Fails as [`all_alike`] does.
 pub(super) fn one_measurement(side: &Side) -> Result<(), CompareError> {
     all_alike(&side.name, &side.runs, true)
 }

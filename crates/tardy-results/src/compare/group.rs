@@ -48,7 +48,7 @@ pub struct Key {
     pub quantity: String,
     /// Unit of the values.
     pub unit: String,
-    /// The load under which the samples were taken, with the name of its phases. Absent if the
+    /// The load under which the samples were taken, given by the name of its phases. Absent if the
     /// samples are from the whole run.
     pub load: Option<String>,
 }
@@ -82,8 +82,8 @@ pub struct RunGroup {
     /// For samples at or above this value, an imported file gives only their number. Absent if the
     /// file gives the values of all samples.
     pub open_from: Option<Nanos>,
-    /// The largest rounding errors of an import's samples, downwards and upwards; 0 for samples
-    /// that tardy itself took.
+    /// By how much a sample of an import can be below and above its stored value, at most; 0 for
+    /// samples that tardy itself took.
     pub rounding_ns: (f64, f64),
     /// Mean of an import's samples. The file may state the mean more precisely than the buckets of
     /// its histogram give it.
@@ -283,7 +283,8 @@ fn open_from(record: &RunRecord, probe: &str) -> Option<Nanos> {
         .min()
 }
 
-/// Returns the largest rounding errors of an imported probe's samples, downwards and upwards.
+/// Returns by how much a sample of an imported probe can be below and above its stored value, at
+/// most.
 fn rounding(record: &RunRecord, probe: &str) -> (f64, f64) {
     stated(record, probe).fold((0.0, 0.0), |(below, above), stated| {
         (
@@ -365,7 +366,7 @@ fn group(
     belongs: impl Fn(PhaseIndex) -> bool,
 ) -> RunGroup {
     let mut exact = Histogram::new(Budget::ANALYSIS);
-    // If samples of several CPUs have the same time, they belong to the same block, because a
+    // Samples of several CPUs in the same time interval belong to the same block, because a
     // disturbance of one CPU often affects the others.
     let mut stretches: BTreeMap<(u64, PhaseIndex), Stretch> = BTreeMap::new();
     for series in series {

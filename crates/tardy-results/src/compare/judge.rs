@@ -201,9 +201,10 @@ fn widen_by_rounding(row: &mut Row, base: &PooledRuns<'_>, candidate: &PooledRun
 }
 
 /// Returns rows in which each run, or each replica, counts as one number. A row shows the medians
-/// of the runs. Its interval is that of the shift between the sides, widened for the number of
-/// `tables`. The difference of the medians may lie outside this interval. The interval is then
-/// extended to include the difference, so that the verdict also holds for the printed numbers.
+/// of the runs. Its interval is that of the shift between the sides, widened so that the intervals
+/// of all `tables` tables are right at the same time. The difference of the medians may lie outside
+/// this interval. The interval is then extended to include the difference, so that the verdict also
+/// holds for the printed numbers.
 fn rows_of_runs(
     base: &PooledRuns<'_>,
     candidate: &PooledRuns<'_>,

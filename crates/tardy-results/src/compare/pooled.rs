@@ -104,7 +104,7 @@ impl<'a> PooledRuns<'a> {
             .map_or((value, true), |from| (from, false))
     }
 
-    /// Returns the largest rounding errors of the samples, downwards and upwards.
+    /// Returns by how much a sample can be below and above its stored value, at most.
     pub(super) fn rounding(&self) -> (f64, f64) {
         self.runs.iter().fold((0.0, 0.0), |(below, above), run| {
             (run.rounding_ns.0.max(below), run.rounding_ns.1.max(above))

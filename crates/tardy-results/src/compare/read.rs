@@ -402,8 +402,8 @@ fn warnings(
         };
         run.summary.probes.iter().map(worded).collect()
     };
-    // For a single probe, the function already warned about different names, so only the periods
-    // are compared here.
+    // For a single probe, `beside` already warns about different names, so only the periods are
+    // compared here.
     let times = |run: &RunSide| {
         run.summary
             .probes

@@ -385,7 +385,7 @@ pub(super) struct Reading<'a> {
     pub(super) worst: Vec<SampleStory>,
 }
 
-/// What the explanation of one sample adds to the totals.
+/// Whether the explained sample was ranked, and whether it is one of the worst samples.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SampleOutcome {
     pub(super) is_ranked: bool,

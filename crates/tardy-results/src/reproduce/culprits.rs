@@ -26,7 +26,7 @@ pub struct Culprit {
     /// The holder of the CPU.
     pub who: String,
     /// Functions that the culprit executed. For stacks, the innermost function comes first. In the
-    /// lab, the function in which most time was spent comes first.
+    /// lab, the functions are sorted by their own time, largest first.
     pub functions: Vec<String>,
 }
 

@@ -54,9 +54,9 @@ pub struct Exceedance {
     pub samples: u64,
     /// Upper bound of the fraction of samples above the limit (Clopper and Pearson).
     pub share_upper: f64,
-    /// Upper bound of how many samples per hour exceed the limit, in all series together and at the
-    /// run's sampling rate; absent if the length of the run is unknown, or if the share has no
-    /// bound.
+    /// Upper bound of how many samples of the series, or of the series together, exceed the limit
+    /// per hour at the run's sampling rate; absent if the length of the run is unknown, or if the
+    /// share has no bound.
     pub an_hour_upper: Option<f64>,
 }
 

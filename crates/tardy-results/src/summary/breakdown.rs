@@ -81,7 +81,8 @@ pub struct IsolatedSource {
     pub numbers: Numbers,
 }
 
-/// A probe whose priority is so high that no other task can delay it.
+/// A probe whose priority is above those of all loads and other probes, so its latencies contain no
+/// scheduling jitter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ExcludedProbe {
     /// Folder of the run.

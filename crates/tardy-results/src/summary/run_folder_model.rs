@@ -38,8 +38,8 @@ const SKIPPING: u64 = 211;
 enum Step {
     /// The tool writes this many chunks of samples.
     Measure { chunks: u8 },
-    /// If the run has reached its size limit, the samples of the oldest segment are folded into
-    /// histograms.
+    /// If the run has not enough space for a new segment, the samples of its oldest segments are
+    /// folded into histograms.
     MakeRoom,
     /// The tool is killed between two writes.
     Kill,

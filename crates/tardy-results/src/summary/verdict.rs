@@ -78,8 +78,8 @@ impl<'a> Part<'a> {
 }
 
 impl<'a> Judge<'a> {
-    /// Prepares verdicts on a run. `warnings` contains the defects of the run that limit the
-    /// possible conclusions.
+    /// Prepares verdicts on a run. `warnings` are all warnings about the run; those about defects
+    /// limit the possible conclusions.
     pub(super) fn new(run: &'a LoadedRun, warnings: &[Warning]) -> Self {
         let of = |severity| {
             warnings

@@ -21,7 +21,7 @@ use crate::record::StoreFailure;
 
 /// Maximum number of samples per chunk.
 const SAMPLES_A_CHUNK: u64 = 1024;
-/// Memory for the distribution that a series has for metrics, in bytes. The limit is small, because
+/// Memory limit for the distribution that a series has for metrics. The limit is small, because
 /// there are many series.
 const BUDGET: Budget = Budget {
     pages: 4,

@@ -28,8 +28,8 @@ use super::{
 const GROUP_SLEEPS: usize = 32;
 /// Maximum number of stints in a group.
 const GROUP_STINTS: usize = 1024;
-/// Minimum number of sleeps at a wait place. At least this many of the sleeps at the place must
-/// also have been ended by the thread's own timers.
+/// Minimum number of sleeps at a wait place, and minimum number of sleeps there that the thread's
+/// own timers ended. If no place in a group of sleeps reaches a minimum, this minimum is ignored.
 const SLEEPS_MIN: u32 = 2;
 /// If the timers at a wait place are relative, the sleeps there must make up at least a fraction of
 /// the time slept. This is the divisor of the fraction, which is 1/10. This excludes places where a

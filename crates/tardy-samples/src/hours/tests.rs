@@ -187,7 +187,7 @@ fn merged_decoded(own: &[u8], next: &[u8]) -> Vec<u8> {
     own.encode()
 }
 
-/// Returns chunks with samples that have these latencies; the first sample is due at `from`.
+/// Returns chunks with samples that have these latencies; the first sample is due at `from` us.
 fn chunks(latencies: &[i64], from: i64) -> Vec<Chunk> {
     let descriptor = tardy_core::series::Descriptor::latency(
         "cyclic",

@@ -62,7 +62,8 @@ pub fn rate_ratio(baseline: MissCount, candidate: MissCount, confidence: Confide
     let per_exposure = baseline.exposure / candidate.exposure;
     let exposure = baseline.exposure + candidate.exposure;
     // Returns the probability that a side has at least its observed number of events, if the events
-    // are divided between the sides in proportion to the exposures.
+    // are divided between the sides in proportion to the exposures. The other side then has at most
+    // its observed number.
     let at_least = |side: MissCount, other: MissCount| match side.events {
         0.0 => 1.0,
         events => incomplete_beta(

@@ -2,9 +2,9 @@
 //! differences between a run of one side and a run of the other side.
 //!
 //! The input has one number per run, because the run is what was repeated. The number is, for
-//! example, the 99.99 % quantile, or the maximum that the run would have had at the length of the
-//! other runs. Source: Hodges and Lehmann, Annals of Mathematical Statistics 34, 1963. The interval
-//! is found by inverting Mann and Whitney's test.
+//! example, the 99.99 % quantile, or the maximum that is expected if all runs have the same length.
+//! Source: Hodges and Lehmann, Annals of Mathematical Statistics 34, 1963. The interval is found by
+//! inverting Mann and Whitney's test.
 
 use serde::{Deserialize, Serialize};
 

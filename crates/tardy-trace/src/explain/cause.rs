@@ -1,4 +1,5 @@
-//! Finds out from a CPU's activity why the thread had to wait, as a [`Cause`] and a [`Certainty`].
+//! Finds out from a CPU's activity what had the CPU while a thread waited: a [`Holder`] with its
+//! [`Cause`], and how certain this is ([`Certainty`]).
 
 use super::timeline::{Context, Moment};
 use super::{Cause, Certainty, Component, Facts, Holder, Preemption};

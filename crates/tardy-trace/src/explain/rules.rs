@@ -29,7 +29,7 @@ const REPORTS_MAX: usize = 100;
 /// How often real-time loops did what they must avoid.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Rules {
-    /// Page faults in the program's own code.
+    /// Page faults in user space: the program touched pages that were not mapped.
     pub page_faults_user: u64,
     /// Page faults in the kernel that occurred on the program's behalf.
     pub page_faults_kernel: u64,

@@ -204,8 +204,8 @@ impl Explainer {
         self.judged.of(pid)
     }
 
-    /// Returns the number of wake-ups whose end is not in the trace, or during which events were
-    /// lost.
+    /// Returns the number of wake-ups whose end is not in the trace, or is uncertain because events
+    /// were lost during the wake-up.
     #[must_use]
     pub fn unfinished(&self) -> u64 {
         self.unfinished + self.waiting.len() as u64

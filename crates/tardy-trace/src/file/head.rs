@@ -31,7 +31,7 @@ pub struct TraceHead {
 
 impl TraceHead {
     /// Returns the head of a file in which the pages of CPU 0 come first, then those of CPU 1, and
-    /// so on; `lengths` are the bytes of each CPU's whole pages.
+    /// so on. `lengths` has the number of bytes of each CPU's pages; all pages are whole.
     #[must_use]
     pub fn encode(&self, lengths: &[u64]) -> Vec<u8> {
         self.encode_with(lengths, None)

@@ -83,8 +83,8 @@ fn options(
         match id {
             OPTIONS => return Ok(Cursor::at(data, 0).u64()?),
             HEADER_INFO | TRACER_FORMATS | EVENT_FORMATS | SYMBOLS | COMMANDS => {
-                // A section that occurs twice is not read again, because that would take a multiple
-                // of the memory.
+                // A file in which a section occurs twice is refused, because repeated sections
+                // would take a multiple of the memory.
                 if sections.iter().any(|&(known, _)| known == id) {
                     return Err(FileError::Unreasonable {
                         what: "a second section of type",

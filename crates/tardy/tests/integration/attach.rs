@@ -224,8 +224,8 @@ fn each_due_time_of_a_loop_is_found_once_and_lies_before_the_loops_own_clock_rea
             .map(|(sample, (_, woke))| woke - sample.wake().get())
             .collect();
         apart.sort_unstable();
-        // The kernel switches to the thread before the thread reads its clock. The difference may
-        // be 1 us, because the trace reads the same clock in another way.
+        // The kernel switches to the thread before the thread reads its clock. The trace reads the
+        // same clock in another way, so the switch may seem to come up to 1 us after the read.
         assert!(
             apart[0] > -1_000,
             "{kind}: a switch lies {} ns behind the loop's clock read",

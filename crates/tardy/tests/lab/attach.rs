@@ -228,8 +228,9 @@ fn delays_on(kernels: &[&str]) -> BTreeMap<String, Delays> {
     all
 }
 
-/// Checks that each delay is found with its culprit and its length. Only the thread `timer` may
-/// escape a delay, in contexts in which the kernel lets it preempt the delaying code.
+/// Checks that each delay is found with its culprit and its length. Only the thread `timer` escapes
+/// delays: all of them in the contexts in `not_late`, because the kernel lets it preempt these
+/// contexts.
 fn are_found(found: &BTreeMap<String, Delays>, not_late: &BTreeMap<&str, Vec<&str>>) {
     for (source, delays) in found {
         assert!(delays.wrong.is_empty(), "{source}: {:#?}", delays.wrong);

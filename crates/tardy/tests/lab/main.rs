@@ -501,7 +501,8 @@ fn check_passes_fails_and_skips_by_its_exit_code() {
         code == 0 && text.contains("passed") && text.contains("2 runs"),
         "{code}: {text}"
     );
-    // If guests run one at a time, the first result settles the check, unless --all is given.
+    // If guests run one at a time, the first guest that fails settles the check, unless --all is
+    // given.
     let (code, text) = check("5us", &["--kernel", REAL_TIME, "--jobs", "1"]);
     assert!(
         code == 1 && text.contains("1 of 1 runs have a latency above"),

@@ -170,7 +170,7 @@ fn a_watched_guest_has_the_samples_of_one_that_is_not_watched() {
 }
 
 /// Checks that no observed scheduling latency exceeds its theoretical bound. A bound is not checked
-/// if its assumption about interrupts excludes the interrupt that makes the switch due.
+/// if its assumption about interrupts can exclude the interrupt that makes the switch due.
 fn what_theory_says_holds(census: &Value) {
     let (mut bounded, mut stretches) = (0, 0);
     for group in census["groups"].as_array().unwrap() {

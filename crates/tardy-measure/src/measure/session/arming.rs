@@ -57,8 +57,8 @@ const LOCKED_BYTES_A_THREAD: usize = 2 << 20;
 
 /// Maximum time that loads take to start and to end.
 const AROUND_PHASES: Nanos = Nanos::from_secs(5);
-/// Number of times that a guest's list of free pages shrinks by an eighth: 7/8 to the power of 64 is
-/// below 0.0002.
+/// Number of times that a guest's list of free pages shrinks by an eighth: 7/8 to the power of 64
+/// is below 0.0002.
 const PAGE_LIST_REFRESHES: usize = 64;
 
 /// The note for a program whose loop cannot be explained.
@@ -85,8 +85,8 @@ pub(super) struct ActiveRun {
     pub(super) watchdog: Option<Watchdog>,
     pub(super) scheduling: SchedulingWatch,
     pub(super) clocks: ClockWatch,
-    /// Indices of the series whose due times do not form a clock-driven grid. In phases whose
-    /// length is given in cycles, the cycles of these series are counted.
+    /// Indices of the series whose cycles are counted in phases whose length is given in cycles:
+    /// the tool's own series without a clock-driven grid (`SeriesPlan::counts_cycles`).
     pub(super) counted: Vec<usize>,
     pub(super) start: Nanos,
     pub(super) before: Snapshot,
@@ -601,9 +601,9 @@ fn prepare_series(
     series.into_iter().map(prepare).collect()
 }
 
-/// Returns two times for each phase except the last: one just before its end, and one just after.
-/// Hourly histograms are cut at these times, so that nearly all samples of a phase are in intervals
-/// without samples of other phases.
+/// Returns three times for each phase except the last: its end, a time just before it, and a time
+/// just after it. Hourly histograms are cut at these times, so that nearly all samples of a phase
+/// are in intervals without samples of other phases.
 fn edges_of_phases(plan: &Plan) -> Vec<Nanos> {
     let ends = plan.phases.iter().scan(plan.warm_up, |end, phase| {
         *end += phase.length;
@@ -625,7 +625,8 @@ fn too_small(least: u64) -> std::io::Error {
 /// Makes the kernel shrink each CPU's list of free pages, which the start of this program filled in
 /// a guest of the lab. Otherwise, Linux 6.7 and later shrink the list during the measurement, once
 /// a second by an eighth, with preemption off for half a millisecond (`decay_pcp_high` of
-/// mm/page_alloc.c). Each read of the file shrinks the list once; without the file, nothing happens.
+/// mm/page_alloc.c). Each read of the file shrinks the list once. If the file cannot be read,
+/// nothing happens.
 fn shrink_page_lists() {
     for _ in 0..PAGE_LIST_REFRESHES {
         if std::fs::read("/proc/sys/vm/stat_refresh").is_err() {
@@ -649,9 +650,10 @@ fn begin_series(
 }
 
 impl SeriesPlan {
-    /// Returns whether the recorder counts the cycles of the series. Cycles of other programs'
-    /// loops are not counted. For a probe of gaps, cycles are counted only if the ring counts gaps
-    /// below the parameter `least` in bins.
+    /// Returns whether the recorder counts the cycles of the series. If the series has a grid, the
+    /// number of cycles follows from the clock instead. Cycles of other programs' loops are not
+    /// counted. For a probe of gaps, cycles are counted only if the ring counts gaps below the
+    /// parameter `least` in bins.
     fn counts_cycles(&self) -> bool {
         self.is_of_the_tool()
             && (matches!(

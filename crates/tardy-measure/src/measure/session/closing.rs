@@ -37,7 +37,7 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
     let WatchdogFindings { ended, starved } =
         armed.watchdog.map(Watchdog::stop).unwrap_or_default();
     let before = std::mem::replace(&mut record.scheduling_changes, scheduling.into_changes());
-    // The watchdog itself changed the scheduling of these threads, so they need no warning.
+    // The watchdog itself changed the scheduling of these threads, so this change needs no warning.
     record
         .scheduling_changes
         .retain(|change| !ended.contains(&change.cpu) && !starved.contains(&change.cpu));

@@ -12,7 +12,7 @@ use tardy_chart::svg;
 use tardy_chart::words;
 
 /// Widths and heights in px: for a screen, for one of two columns, and for a phone. The style sheet
-/// shows the drawing whose width fits, so the text is never scaled.
+/// shows the drawing that fits the width best, so the size of its text changes little.
 const SIZES: [(&str, (f64, f64)); 3] = [
     ("wide", (1080.0, 400.0)),
     ("middle", (640.0, 360.0)),

@@ -16,13 +16,13 @@ use crate::cli::{Cli, Command};
 
 /// Ratio of the virtual time that passes in a guest to the CPU time that the host needs to execute
 /// the guest. The command `reproduce all --on lab --quick` measures for 175 s on two CPUs and took
-/// 6 minutes (docs/papers.md), including boots and costs.
+/// 6 minutes, including boots and costs.
 const LAB_RATE: f64 = 0.5;
 
 /// A command that is started once.
 pub(super) struct Step {
     pub(super) command: ExperimentCommand,
-    /// Number of runs. Each CPU executes one of them at a time.
+    /// Number of runs. In the lab, each CPU executes one of them at a time.
     runs: u32,
     /// Length of each run, in virtual time in the lab; `None` for costs, because their trials have
     /// no fixed length.

@@ -21,8 +21,8 @@ pub(super) struct Reading {
     /// Lowest and highest correct value.
     pub(super) minimum: (i64, i64),
     pub(super) maximum: (i64, i64),
-    /// The range in which the true mean lies. It is a range because the mean in the file is rounded
-    /// down.
+    /// The range in which the true mean lies. It is a range because the mean in the file is
+    /// rounded.
     pub(super) mean: Option<(f64, f64)>,
     /// Rows of the histogram, in order.
     pub(super) rows: Vec<Row>,

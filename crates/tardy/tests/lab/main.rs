@@ -380,17 +380,26 @@ fn firings(run: &Path) -> Vec<InjectedDelay> {
     firings
 }
 
-/// Returns whether a delay made the probe late. It made the probe late if a sample was due during
-/// the delay or at most a period before it, if the sample's wake-up came after the delay's end, and
-/// if the sample's latency was at least the delay minus a period.
+/// Returns whether a delay made the probe late.
 fn is_seen(firing: &InjectedDelay, samples: &[(i64, i64)]) -> bool {
+    wakes_after(firing, samples).is_some()
+}
+
+/// Returns the nanoseconds from the end of a delay to the wake-up that the delay made late. It made
+/// a wake-up late if the sample was due during the delay or at most a period before it, if the
+/// wake-up came after the delay's end, and if the sample's latency was at least the delay minus a
+/// period.
+fn wakes_after(firing: &InjectedDelay, samples: &[(i64, i64)]) -> Option<i64> {
     let (begun, ended) = (firing.begun.0, firing.ended.0);
-    samples.iter().any(|&(due, latency)| {
-        due >= begun - PERIOD.0
-            && due < ended
-            && due + latency >= ended
-            && latency >= DELAY.0 - PERIOD.0
-    })
+    samples
+        .iter()
+        .find(|&&(due, latency)| {
+            due >= begun - PERIOD.0
+                && due < ended
+                && due + latency >= ended
+                && latency >= DELAY.0 - PERIOD.0
+        })
+        .map(|&(due, latency)| due + latency - ended)
 }
 
 fn samples(run: &Path) -> Vec<(i64, i64)> {
@@ -418,11 +427,16 @@ fn a_delay_with_preemption_off_reaches_the_probe_on_every_kernel_at_its_length()
     for (name, variant) in &variants {
         let run = folder.path().join(name).join("replica-000");
         let samples = samples(&run);
-        for firing in firings(&run) {
-            assert!(is_seen(&firing, &samples), "{name}: {firing:?}");
-        }
         let max = max_us(variant, "idle");
-        assert!((1000.0..=1060.0).contains(&max), "{name}: {max} us");
+        assert!(max >= 1000.0, "{name}: {max} us");
+        let mut soon = 0;
+        for firing in firings(&run) {
+            let after = wakes_after(&firing, &samples);
+            assert!(after.is_some(), "{name}: {firing:?}");
+            soon += usize::from(after <= Some(60_000));
+        }
+        // Another latency can begin at the end of a delay, so a few of the 30 may come later.
+        assert!(soon >= 27, "{name}: {soon} of 30");
     }
 }
 

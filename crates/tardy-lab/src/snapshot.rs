@@ -35,7 +35,7 @@ const PANICKED: [&str; 1] = ["GUEST_PANICKED"];
 
 /// Disk budget for all snapshots together, in bytes. A snapshot of a default guest takes about 90
 /// MB.
-const BYTES_MAX: u64 = 16 << 30;
+const BYTES_MAX: u64 = 4 << 30;
 /// A snapshot that was used within this time is not removed, because a guest may still use it.
 const KEPT_FOR: Duration = Duration::from_secs(600);
 

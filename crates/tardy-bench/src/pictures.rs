@@ -268,7 +268,9 @@ impl Look {
     }
 }
 
-/// Takes a picture of the page as PNG, and returns the page's words.
+/// Takes a picture of the page as PNG, and returns the words that it shows. For a first screen, the
+/// words are those of the whole page, because the length of a measured headline decides which
+/// heading is the last on the screen.
 fn picture(page: &Path, look: Look, out: &Path) -> Result<BTreeSet<String>> {
     let mut browser = Browser::open(page, look.screen);
     if look.is_printed {
@@ -284,8 +286,8 @@ fn picture(page: &Path, look: Look, out: &Path) -> Result<BTreeSet<String>> {
          Math.min(...rs.map((r) => r.top)), Math.max(...rs.map((r) => r.right)), \
          Math.max(...rs.map((r) => r.bottom))] : {screen}; const words = \
          [...document.querySelectorAll('h1,h2,h3,th,pre.terminal')].filter((e) => {{ const r = \
-         e.getBoundingClientRect(); return r.width && r.top >= box[1] - 1 && r.bottom <= box[3] + 1; \
-         }}).map((e) => e.textContent); return [box, words]; }})()",
+         e.getBoundingClientRect(); return r.width && (!es.length || r.top >= box[1] - 1 && \
+         r.bottom <= box[3] + 1); }}).map((e) => e.textContent); return [box, words]; }})()",
         elements = json!(look.elements),
     ));
     let edge = |place: usize| seen[0][place].as_f64().unwrap_or(0.0);

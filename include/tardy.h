@@ -15,10 +15,11 @@
  *
  *     $ tardy run -- ./my_program                   # without tardy, the calls do nothing
  *
- * One header without a library: C99 or C++11, Linux, a compiler with the __atomic builtins (GCC,
- * Clang). A `tardy_loop` belongs to one thread; open one for each loop. tardy_due and tardy_done
- * take no lock and never wait. They make no system call if the C library reads the clock without
- * one. If tardy does not keep up, cycles are left out and counted as lost.
+ * It consists of one header without a library, and needs C99 or C++11, Linux, and a compiler with
+ * the __atomic builtins (GCC, Clang). A `tardy_loop` belongs to one thread; a thread with several
+ * loops opens one for each of them. tardy_due and tardy_done take no lock and never wait. They make
+ * no system call, except if the C library needs one to read the clock. If tardy reads the cycles
+ * too slowly, some are left out and counted as lost.
  *
  * Licence: MIT or Apache-2.0, at your choice.
  */
@@ -68,7 +69,7 @@ enum {
 #define TARDY_MAGIC UINT64_C(0x3150415944524154) /* "TARDYAP1" */
 #define TARDY_NEVER INT64_MIN                    /* end of the work of a cycle without tardy_done */
 
-/* One loop. Only this header may access the fields. */
+/* One loop. Private: only this header may access the fields. */
 struct tardy_loop {
     uint64_t *region;
     uint64_t *memory;
@@ -97,7 +98,7 @@ static inline int64_t tardy_nanos(const struct timespec *time)
     return (int64_t)time->tv_sec * 1000000000 + time->tv_nsec;
 }
 
-/* Returns whether tardy measures the loop. */
+/* Returns whether tardy is measuring the loop. */
 static inline int tardy_is_open(const struct tardy_loop *loop)
 {
     return loop->region != 0;
@@ -142,8 +143,8 @@ static inline int tardy_open(struct tardy_loop *loop, const char *name, int64_t 
             return -EINVAL;
     }
     loop->file = open(path, O_RDWR | O_CLOEXEC);
-    /* The lock shows tardy that a program uses the memory. The kernel releases it however the
-     * program ends. */
+    /* The lock shows tardy that a program uses the memory. The kernel releases the lock when the
+     * program ends, even if it crashes. */
     if (loop->file < 0 || flock(loop->file, LOCK_SH) || fstat(loop->file, &attributes))
         return tardy_give_up_(loop, errno);
     if ((uint64_t)attributes.st_size < TARDY_HEAD_WORDS * sizeof(uint64_t))
@@ -186,7 +187,8 @@ static inline void tardy_hand_over_(struct tardy_loop *loop, int64_t end)
     loop->is_begun = 0;
     if (loop->head == loop->free_until) {
         loop->free_until = __atomic_load_n(&region[TARDY_REGION_TAIL], __ATOMIC_ACQUIRE) + loop->slots;
-        /* The ring is still full. The gap in the cycle numbers shows tardy which cycles were lost. */
+        /* The ring is still full. tardy sees from the gap in the cycle numbers which cycles were
+         * lost. */
         if (loop->head == loop->free_until)
             return;
     }
@@ -199,8 +201,8 @@ static inline void tardy_hand_over_(struct tardy_loop *loop, int64_t end)
     __atomic_store_n(&region[TARDY_REGION_HEAD], loop->head, __ATOMIC_RELEASE);
 }
 
-/* Reports the start of a cycle that was due at `due_ns` of CLOCK_MONOTONIC. Call it first after
- * waking up. */
+/* Reports the start of a cycle that was due at `due_ns` of CLOCK_MONOTONIC. It must be the first
+ * call after waking up. */
 static inline void tardy_due(struct tardy_loop *loop, int64_t due_ns)
 {
     int64_t now;
@@ -218,8 +220,8 @@ static inline void tardy_due(struct tardy_loop *loop, int64_t due_ns)
     __atomic_store_n(&loop->region[TARDY_REGION_BEGUN], loop->begun, __ATOMIC_RELEASE);
 }
 
-/* Reports that the work of the cycle is complete. If a loop never calls it, tardy measures only
- * the starts of its cycles. */
+/* Reports that the work of the cycle is complete. If a loop never calls tardy_done, tardy measures
+ * only how late its cycles start. */
 static inline void tardy_done(struct tardy_loop *loop)
 {
     if (loop->region && loop->is_begun)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Delays of known length: on demand, this module keeps the CPU busy for a given time, in a context
- * that some preemption models can interrupt and others cannot. Its delays are the ground truth for
- * tests of everything that measures or explains latency. It loads only in a guest of the lab, whose
- * command line contains a mark. A delay is at most 50 ms long.
+ * Makes delays of known length. On request, this module keeps a CPU busy for a given time, in one
+ * of several contexts; some of these can be preempted under some preemption models. Tests check
+ * everything that measures or explains latency against these known delays. The module refuses to
+ * load outside the lab's guests, which it recognises by a mark on the kernel's command line. A
+ * delay is at most 50 ms long.
  *
  * debugfs, folder tardy_inject:
  *   fire   write "CONTEXT NANOSECONDS"; returns when the delay is over
@@ -32,7 +33,8 @@
 #define MARK "tardy.lab=1"
 #define DELAY_NS_MAX (50 * NSEC_PER_MSEC)
 /*
- * More delays than any test requests. Further requests are refused, so the log is always complete.
+ * Maximum number of delays, which exceeds what any test requests. Further requests are refused, so
+ * that the log has every delay.
  */
 #define LOG_ENTRIES_MAX 4096
 
@@ -51,15 +53,15 @@ struct log_entry {
 
 static DEFINE_RAW_SPINLOCK(injected_raw_lock);
 static DEFINE_SPINLOCK(injected_lock);
-/* Held by the writer of `fire` during its delay: it protects the log and the softirq's request. */
+/* During a delay, the writer of `fire` holds this mutex, which protects the log and softirq_ns. */
 static DEFINE_MUTEX(fire_mutex);
 static struct log_entry *fired;
 static unsigned int fired_count;
 static struct dentry *folder;
 
 /*
- * The current delay. Its times are read within the section, so they exclude the entry into the
- * section and the exit from it.
+ * The current delay. The start and the end of a delay are read within the section, so they do not
+ * include entering and leaving it.
  */
 static struct log_entry current_entry;
 
@@ -128,7 +130,7 @@ static void spin_softirq(u64 nanoseconds)
 	reinit_completion(&softirq_done);
 	/*
 	 * A softirq that is raised while bottom halves are off runs as soon as they are on again.
-	 * If they were on, it would wait for ksoftirqd.
+	 * If bottom halves were on, the softirq would wait for ksoftirqd.
 	 */
 	local_bh_disable();
 	tasklet_schedule(&softirq_tasklet);
@@ -264,7 +266,7 @@ static void stop_lengthening(void)
 }
 #endif
 
-/* The kernel exports its command line to modules only as this file. */
+/* A module can read the kernel's command line only from /proc/cmdline. */
 static int check_mark(void)
 {
 	struct file *file = filp_open("/proc/cmdline", O_RDONLY, 0);

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Watches the kernel of a lab's guest through QEMU. It records every section with IRQs off, with
- * preemption off, in a softirq or in a hard interrupt. It also measures how long a due switch
- * takes, and how long a task keeps the kernel without a chance to switch. On request, it keeps
- * every block of code executed before the worst samples of each phase, and before the longest
- * section of each kind.
+ * Watches the kernel of a guest of the lab through QEMU. The plugin records every section in which
+ * IRQs or preemption are off, or a softirq or a hard interrupt is served. It also measures how long
+ * it takes until a due switch is made, and for how long a task executes kernel code without a
+ * chance to switch. On request, it stores every block of code that was executed before the worst
+ * samples of each phase, and before the longest section of each kind.
  *
- * This file is a plugin of QEMU's translator. It executes nothing in the guest. The guest's clock
- * counts the guest's instructions, so the plugin does not change it. QEMU adds inline code to each
- * block, which counts instructions. QEMU calls the plugin at the instructions that matter, such as
- * those that can start or end a section, and at every block if executed code is kept.
+ * This file is a plugin for QEMU's translator. The plugin executes nothing in the guest. The
+ * guest's clock counts the guest's own instructions, so the plugin does not affect it. QEMU adds
+ * code to each block that counts the block's instructions. QEMU calls the plugin at the
+ * instructions that matter, such as those that can start or end a section; if executed code is to
+ * be stored, also at every block.
  *
- * A file of lines `NAME HEXADECIMAL` describes the kernel. The lab makes it from the guest's own
- * kallsyms. README.md explains these lines and the format of the output.
+ * A file of lines `NAME HEXADECIMAL` describes the kernel. The lab makes this file from the guest's
+ * own kallsyms. README.md explains these lines and the format of the output.
  */
 #include <fcntl.h>
 #include <stdbool.h>
@@ -23,9 +24,9 @@
 #include <unistd.h>
 
 /*
- * The part of the plugin interface that is used. It is declared here, from QEMU's documentation
- * (docs/devel/tcg-plugins.rst), because packages do not contain the header. This is version 1 of
- * the interface, which QEMU 4.2 to 8.2 have.
+ * Those parts of the plugin interface that are used. They are declared here according to QEMU's
+ * documentation (docs/devel/tcg-plugins.rst), because no package contains the header. This is
+ * version 1 of the interface, which QEMU 4.2 to 8.2 have.
  */
 typedef uint64_t qemu_plugin_id_t;
 struct qemu_plugin_tb;
@@ -59,8 +60,9 @@ uint64_t qemu_plugin_hwaddr_phys_addr(const struct qemu_plugin_hwaddr *address);
 void qemu_plugin_outs(const char *text);
 
 /*
- * QEMU's timers, which stop the machine at a moment of its clock (include/qemu/timer.h, vl.c). They
- * do not belong to the plugin interface. A QEMU that was built without modules does not export them.
+ * QEMU's timers, by which the machine is stopped at a moment of its clock (include/qemu/timer.h,
+ * vl.c). They are not part of the plugin interface. If QEMU was built without modules, it does not
+ * export them.
  */
 #define OF_QEMU __attribute__((weak))
 OF_QEMU void timer_init_full(void *timer, void *group, int clock, int scale, int attributes, void (*callback)(void *data), void *data);
@@ -78,7 +80,7 @@ __attribute__((visibility("default"))) int qemu_plugin_version = 1;
 
 /*
  * Bits of the preemption count (include/linux/preempt.h of Linux). On x86, the highest bit is set
- * while a switch is not due.
+ * as long as no switch is due.
  */
 #define PREEMPTION_BITS 0x000000ffu
 #define SERVING_SOFTIRQ 0x00000100u
@@ -87,67 +89,72 @@ __attribute__((visibility("default"))) int qemu_plugin_version = 1;
 #define NOT_PREEMPTIBLE 0x00ffffffu
 #define NO_SWITCH_DUE 0x80000000u
 /*
- * Bits of a 64-bit count (Linux 7.3). Below the hard interrupts, it also counts how often IRQs were
- * switched off.
+ * Bits of a 64-bit count (Linux 7.3). The bits below those for hard interrupts count how often IRQs
+ * were switched off.
  */
 #define WIDE_INTERRUPTS_OFF 0x00ff0000u
 #define WIDE_HARD_INTERRUPT 0x0f000000u
 #define WIDE_HARD_INTERRUPT_SHIFT 8
 #define WIDE_NMI 0x10000000u
 #define WIDE_NO_SWITCH_DUE (1ull << 63)
-/* Set in a narrowed count if IRQs are off or an NMI runs, which also forbid a switch. */
+/* This bit is set in a narrowed count if IRQs are off or an NMI is served, because both forbid a
+ * switch. */
 #define OTHERWISE_NOT_PREEMPTIBLE 0x00100000u
 
 #define INTERRUPT_FLAG 0x200u
-/* Number of bytes of a task structure in which its name and priority are searched for. */
+/* How many bytes of a task structure are searched for the name and the priority. */
 #define TASK_BYTES 16384u
 #define NAME_BYTES 16u
 
 enum kind { INTERRUPTS_OFF, PREEMPTION_OFF_KIND, SOFTIRQ, INTERRUPT, BLOCKED, KINDS };
 
 /*
- * Intervals of which only the longest of a phase is written. Their numbers follow those of the
- * kinds. The first four are the terms of the bound on the scheduling latency (de Oliveira and
- * others, ECRTS 2020, table 1), without the hard interrupts in them.
+ * Kinds of intervals; their numbers follow those of `enum kind`. In each phase, only the longest
+ * interval of each kind is written. The first four are the terms of the bound on the scheduling
+ * latency (de Oliveira and others, ECRTS 2020, table 1); hard interrupts are not counted in them.
  */
 enum stretch_kind {
-	/* IRQs or preemption off, but not in order to call the scheduler. */
+	/* IRQs or preemption are off, but not in order to call the scheduler. */
 	BEFORE_SCHEDULER = KINDS,
 	/*
-	 * IRQs and preemption are on although a switch is due. For the idle task: from when the
-	 * switch is due until the task calls the scheduler.
+	 * A switch is due, but not made yet although IRQs and preemption are on. For the idle task,
+	 * the interval starts when the switch is due, and ends when the task calls the scheduler.
 	 */
 	DUE_STRETCH,
-	/* Preemption is off to call the scheduler, until it is on again. */
+	/* Preemption is off in order to call the scheduler; the interval ends when preemption is on
+	 * again. */
 	TO_SCHEDULE,
-	/* From IRQs off in the scheduler until preemption is on again. */
+	/* The interval starts when the scheduler switches IRQs off, and ends when preemption is on
+	 * again. */
 	SWITCH_TAIL,
 	/*
-	 * A task stays in the kernel without a chance to switch: from its entry or its last chance
-	 * until its next chance or its return to the program.
+	 * A task executes kernel code without a chance to switch. The interval starts when it
+	 * enters the kernel or at its last chance, and ends at its next chance or when it returns
+	 * to the program.
 	 */
 	NO_CHANCE,
 	/*
-	 * From when a switch is due until the scheduler is done, with all interrupts: the latency
-	 * that is bounded.
+	 * The interval starts when a switch is due, and ends when the scheduler is done; it
+	 * includes all interrupts. This is the latency that the bound limits.
 	 */
 	SWITCH_DELAY,
 	LONGESTS
 };
 
 /*
- * Tags before the items of the output. The tag of a section is TAG_FIRST_SITE plus the number of
- * its site, from 0.
+ * Tags that precede the items in the output. The tag of a section is TAG_FIRST_SITE plus the number
+ * of the section's site, from 0.
  */
 enum tag { TAG_SITE, TAG_TASK, TAG_MARK, TAG_OF_TASK, TAG_END, TAG_WINDOW, TAG_BLOCK, TAG_LONGEST, TAG_FIRST_SITE };
 
-/* Messages of a guest's programs: instructions without effect (crates/tardy-sys/src/watched.rs). */
+/* Messages from a guest's programs: instructions that have no effect
+ * (crates/tardy-sys/src/watched.rs). */
 enum mark { MARK_BEGIN = 1, MARK_END = 2, MARK_PHASE = 3 };
 static const uint8_t mark_bytes[] = { 0x0f, 0x1f, 0x84, 0x00 };
 static const uint8_t mark_name[] = { 'd', 'r', 't' };
 /*
- * A program announces a sample by two loads, of its due time and of its latency. Their
- * displacements contain a number and the name.
+ * A program announces a sample by two load instructions: one loads the sample's due time, the other
+ * its latency. The displacements of these instructions contain a number and the name `drt`.
  */
 static const uint8_t due_load[] = { 0x48, 0x8b, 0xbe, 0x04, 'd', 'r', 't' };
 static const uint8_t latency_load[] = { 0x48, 0x8b, 0xb6, 0x0c, 'd', 'r', 't' };
@@ -155,8 +162,9 @@ static const uint8_t latency_load[] = { 0x48, 0x8b, 0xb6, 0x0c, 'd', 'r', 't' };
 enum what { CLI, STI, POPF, IRET, TO_USER, EXCEPTION, INTERRUPT_ENTRY, SYSTEM_CALL, LOOK, CALL, MARK, DUE, LATENCY, CLOCK, HALT, SCHEDULER, CHANCE, CHANCE_OF_LOCK, SWAPGS };
 
 /*
- * An instruction at which QEMU calls the plugin, and the number of instructions from there to the
- * end of the block. The counter includes the whole block by then.
+ * An instruction at which QEMU calls the plugin, and how many instructions follow up to the end of
+ * the block. This number is needed because the counter already includes the whole block when QEMU
+ * calls the plugin.
  */
 struct place {
 	uint64_t pc;
@@ -164,9 +172,9 @@ struct place {
 	uint8_t what;
 	uint8_t mark;
 	/*
-	 * Number of the wrapper that contains this instruction or is called by it; 0 if there is
-	 * none. A wrapper is a function that locks or unlocks for its caller. Sections name the
-	 * wrapper's caller.
+	 * Number of the wrapper that contains this instruction, or that this instruction calls; 0
+	 * if there is none. A wrapper is a function that locks or unlocks for its caller. Sections
+	 * name the wrapper's caller.
 	 */
 	uint16_t wrapper;
 };
@@ -201,11 +209,11 @@ static struct {
 	uint64_t text_begin, text_end, banner, memory;
 	uint64_t per_cpu_offset, preempt_count, current, init_task;
 	/*
-	 * Virtual time of an instruction, and the number of worst samples of a phase for which the
-	 * executed code is kept.
+	 * Virtual time of an instruction, and for how many of the worst samples of a phase the
+	 * executed code is stored.
 	 */
 	uint64_t instruction_ns, worst;
-	/* Whether the code executed before the longest sections is kept. */
+	/* Whether the code executed before the longest sections is stored. */
 	uint64_t paths;
 } known;
 
@@ -227,15 +235,15 @@ static const struct place *flags_due;
 static uint64_t last_task_pointer;
 static uint32_t last_task, told_task, task_count = 1, site_count;
 static uint64_t begun_at, last_at, corrected, unstored;
-/* Number of instructions in hard interrupts that are over. */
+/* How many instructions were executed in those hard interrupts that have ended. */
 static uint64_t interference;
 /*
  * Whether the scheduler is running, whether the idle task called it, and whether it was ever seen.
  */
 static bool is_in_scheduler, is_from_idle, knows_scheduler;
-/* Whether the CPU executes a program. This changes at the next `swapgs`. */
+/* Whether the CPU executes a program rather than the kernel. This changes at the next `swapgs`. */
 static bool is_in_program;
-/* Whether the switch that was due has been made. */
+/* Whether the switch that was due has been made by now. */
 static bool is_served;
 
 /* Blocks of code, by number. */
@@ -243,12 +251,12 @@ static bool is_served;
 static struct block {
 	uint64_t pc;
 	uint32_t bytes, length;
-	/* Number of the block in the output, from 1. */
+	/* Number that the block has in the output, from 1. */
 	uint32_t told;
 } blocks[BLOCKS];
 static uint32_t told_blocks;
 
-/* The last steps. The upper four bits of a step are its kind, the lower bits its value. */
+/* The last steps. The upper four bits of a step are its kind; the lower bits are its value. */
 enum step { BLOCK_STEP, TASK_STEP, CONTEXT_STEP, HALT_STEP };
 #define STEP_BITS 28u
 #define STEP_VALUE ((1u << STEP_BITS) - 1)
@@ -256,26 +264,27 @@ enum step { BLOCK_STEP, TASK_STEP, CONTEXT_STEP, HALT_STEP };
 static uint32_t steps[STEPS];
 static uint64_t step_count;
 /*
- * Number of steps after which task and context are stored again, so that a window need not reach
- * far back for them.
+ * After this many steps, the task and the context are stored again, so that a window need not reach
+ * far back to find them.
  */
 #define STEPS_BETWEEN 4096u
 static uint64_t task_of_step;
 static uint32_t context_of_step;
 
-/* Maximum number of samples of a phase for which the executed code is kept. */
+/* Maximum number of samples of a phase for which the executed code is stored. */
 #define WORST 1024u
 /*
- * Maximum number of steps before the due time. They show how the interrupted function was called.
+ * Maximum number of steps that are stored from before the due time. These steps show how the
+ * interrupted function was called.
  */
 #define STEPS_BEFORE (1u << 21)
-/* The same limit before the longest sections. */
+/* The same limit for the steps before the longest sections. */
 #define STEPS_BEFORE_PATH (1u << 18)
-/* Minimum number of instructions in a section for which the code before it is kept. */
+/* If a section has fewer instructions than this, the code before it is not stored. */
 #define PATH_INSTRUCTIONS 250u
 /*
- * Maximum number of steps kept until the phase ends: 512 MiB. Windows and paths that do not fit are
- * left out and counted.
+ * Maximum number of steps that are stored until the phase ends: 512 MiB. Windows and paths that do
+ * not fit are left out and counted.
  */
 #ifndef STEPS_KEPT
 #define STEPS_KEPT (1u << 27)
@@ -285,8 +294,8 @@ static struct window {
 	int64_t due, latency;
 	uint32_t task;
 	/*
-	 * When the clock was read, in instructions since the first mark, and the number of
-	 * instructions from then to the end of the last block.
+	 * When the program read the clock, in instructions since the first mark, and how many
+	 * instructions followed up to the end of the last block.
 	 */
 	uint64_t clock_at, after;
 	uint32_t *steps;
@@ -300,18 +309,18 @@ static int64_t told_due;
 static struct section {
 	bool is_open;
 	uint64_t begin, pc;
-	/* Number of instructions in hard interrupts before it started. */
+	/* How many instructions were executed in hard interrupts before the section started. */
 	uint64_t interfered;
 	uint32_t task;
 } sections[LONGESTS];
 
-/* The longest section or interval of each kind in this phase. */
+/* In this phase, the longest section or interval of each kind. */
 static struct longest {
 	uint64_t length, begin_pc, end_pc, ended_at;
 	uint32_t task;
 	/*
-	 * The steps until it started, and the number of instructions from its start to the end of
-	 * the last block.
+	 * The steps up to the start of the section, and how many instructions follow from this
+	 * start up to the end of the last block.
 	 */
 	uint32_t *steps;
 	uint64_t count, after;
@@ -330,7 +339,8 @@ static void flush(void)
 
 		if (written <= 0) {
 			/*
-			 * The disk is full. The file then has no end, and its reader reports this.
+			 * Writing failed because the disk is full. Then the file has no end item,
+			 * and its reader reports this.
 			 */
 			close(file);
 			file = -1;
@@ -375,7 +385,7 @@ static void *at_physical(uint64_t physical, uint64_t length)
 }
 
 /*
- * Returns the host address of memory in the kernel's image or its direct map; NULL for other
+ * Returns the host's address of memory in the kernel's image or in the direct map; NULL for other
  * memory.
  */
 static void *at_virtual(uint64_t address, uint64_t length)
@@ -388,9 +398,10 @@ static void *at_virtual(uint64_t address, uint64_t length)
 }
 
 /*
- * Returns memory that the guest has just accessed. For memory outside the direct map, such as a
- * task's stack, QEMU reports an address among all memories of the machine. It exceeds the guest's
- * physical address by a fixed amount, which an access through the direct map shows.
+ * Returns the host's address of memory that the guest has just accessed. For memory outside the
+ * direct map, such as a task's stack, QEMU reports an address among all memories of the machine.
+ * This address exceeds the guest's physical address by a fixed amount, which an access through the
+ * direct map shows.
  */
 static const void *accessed_memory(qemu_plugin_meminfo_t info, uint64_t address, uint64_t length)
 {
@@ -475,8 +486,8 @@ static void put_signed(int64_t value)
 static void put_moment(uint64_t at)
 {
 	/*
-	 * After an exception within a block, the counter includes instructions of the block that
-	 * were not executed. A later moment can then seem to be earlier.
+	 * If an exception occurred within a block, the counter includes instructions of the block
+	 * that were not executed. So a later moment may seem to be earlier.
 	 */
 	uint64_t later = at > last_at ? at : last_at;
 
@@ -485,8 +496,8 @@ static void put_moment(uint64_t at)
 }
 
 /*
- * Returns the address that names the start or end of a section: in the function that called the
- * wrapper, if the call was seen.
+ * Returns the address that stands for the start or the end of a section. If the call of the wrapper
+ * was seen, this address is in the function that called the wrapper.
  */
 static uint64_t pc_to_name(const struct place *place)
 {
@@ -546,7 +557,7 @@ static bool is_switch_due(void)
 	return !(*(const volatile uint32_t *)count_in_ram & NO_SWITCH_DUE);
 }
 
-/* Returns the bits of a 64-bit count in the places that they have in a 32-bit count. */
+/* Moves the bits of a 64-bit count to the places that they have in a 32-bit count. */
 static uint32_t narrowed(uint32_t wide)
 {
 	uint32_t count = wide & (PREEMPTION_BITS | SERVING_SOFTIRQ | PREEMPTION_OFF);
@@ -594,8 +605,8 @@ static void push_task(void)
 }
 
 /*
- * Adds a step with the context: 20 bits of the preemption count (depth, softirqs, hard interrupts),
- * then whether IRQs are off, then whether a switch is due.
+ * Adds a step that describes the context: 20 bits of the preemption count (depth, softirqs, hard
+ * interrupts), one bit for whether IRQs are off, and one for whether a switch is due.
  */
 static void push_context(uint32_t count, bool is_asked_for)
 {
@@ -615,7 +626,7 @@ static void open_stretch(enum stretch_kind kind, uint64_t at, uint64_t pc)
 		*stretch = (struct section){ true, at, pc, interfered(at), task_number() };
 }
 
-/* Ends an interval. Its length includes the interrupts in it. */
+/* Ends an interval. The interval's length includes the interrupts in it. */
 static void close_whole(enum stretch_kind kind, uint64_t at, uint64_t pc)
 {
 	struct section *stretch = &sections[kind];
@@ -627,8 +638,8 @@ static void close_whole(enum stretch_kind kind, uint64_t at, uint64_t pc)
 }
 
 /*
- * Ends an interval. Its length excludes the hard interrupts in it. `interfered_until` is the number
- * of instructions in hard interrupts before `at`.
+ * Ends an interval. The interval's length excludes the hard interrupts in it. `interfered_until` is
+ * the number of instructions in hard interrupts before `at`.
  */
 static void close_without(enum stretch_kind kind, uint64_t at, uint64_t pc, uint64_t interfered_until)
 {
@@ -648,7 +659,8 @@ static bool is_idle(void)
 	return current_in_ram && *current_in_ram == known.init_task;
 }
 
-/* Handles a call of the scheduler. If preemption is off, it was switched off for this call. */
+/* Handles a call of the scheduler. If preemption is off, it was switched off in order to make this
+ * call. */
 static void enter_scheduler(uint64_t at, const struct place *place)
 {
 	const struct section *off = &sections[PREEMPTION_OFF_KIND];
@@ -690,7 +702,7 @@ static void look_at_switch(uint64_t at, const struct place *place, uint32_t coun
 			sections[SWITCH_DELAY].is_open = false;
 	}
 	if (is_due && (is_served || !sections[SWITCH_DELAY].is_open)) {
-		/* The next switch is due before preemption is on again. */
+		/* The next switch is already due, before preemption is on again. */
 		close_whole(SWITCH_DELAY, at, place->pc);
 		open_stretch(SWITCH_DELAY, at, pc_to_name(place));
 		is_served = false;
@@ -699,8 +711,8 @@ static void look_at_switch(uint64_t at, const struct place *place, uint32_t coun
 		if (place->what == CLI && !(count & (HARD_INTERRUPT | SERVING_SOFTIRQ)))
 			open_stretch(SWITCH_TAIL, at, place->pc);
 		/*
-		 * The count ignores that the idle task has preemption off. So the idle task's call
-		 * is over only when another task runs or IRQs are on.
+		 * The count leaves out the idle task's own level of preemption off. So the idle
+		 * task's call of the scheduler ends only when another task runs or IRQs are on.
 		 */
 		if (sections[SWITCH_TAIL].is_open && !count && !(is_from_idle && idle && interrupts_are_off))
 			leave_scheduler(at, place);
@@ -718,8 +730,8 @@ static void look_at_switch(uint64_t at, const struct place *place, uint32_t coun
 }
 
 /*
- * Handles the kernel's check whether a switch is due. While the count is not 0, only CHANCE_OF_LOCK
- * is a chance: it releases the caller's lock for the switch.
+ * Handles the kernel's check whether a switch is due. If the count is not 0, this is a chance to
+ * switch only at CHANCE_OF_LOCK, because it releases the caller's lock for the switch.
  */
 static void take_chance(uint64_t at, const struct place *place)
 {
@@ -736,8 +748,8 @@ static void take_chance(uint64_t at, const struct place *place)
 static void cross_to_or_from_program(uint64_t at, const struct place *place)
 {
 	/*
-	 * In load_gs_index, the kernel sets a segment for the program between two `swapgs` that are
-	 * this close together. It does not return to the program there.
+	 * In load_gs_index, the kernel sets a segment for the program between two `swapgs` with at
+	 * most this distance. The kernel does not return to the program there.
 	 */
 	static const uint64_t pair_bytes = 32;
 	static struct section left;
@@ -794,7 +806,8 @@ static void find_kernel(void)
 	for (i = 0; task && i < TASK_BYTES - NAME_BYTES && !name_offset; i++)
 		if (!memcmp(task + i, first_name, sizeof(first_name) - 1))
 			name_offset = i;
-	/* Searches the first task for prio, static_prio and normal_prio, followed by rt_priority. */
+	/* Searches the first task's structure for prio, static_prio and normal_prio, followed by
+	 * rt_priority. */
 	for (i = 0; task && i < TASK_BYTES - 16 && !priority_offset; i += 4) {
 		static const int32_t priorities[] = { 120, 120, 120, 0 };
 
@@ -820,12 +833,12 @@ static void block_executed(unsigned int vcpu, void *data)
 }
 
 /*
- * Returns the number of steps in a window. The window contains the last `instructions`, which are
- * those since the due time, and `instructions_before` before them. It starts still earlier, at a
- * point where the CPU halted, or where the task that had the CPU before these instructions executed
- * its program. All calls since that point are thereby known. If there is no such point in the
+ * Returns how many steps a window has. The window contains the steps of the last `instructions`,
+ * which are those since the due time, and of the `instructions_before` before them. It starts even
+ * earlier: where the CPU halted, or where the task that had the CPU before these instructions
+ * executed its program. So all calls since that point are known. If there is no such point in the
  * `steps_before` steps before these instructions, the window starts with those steps. Finally, the
- * window is extended back to steps with a task and a context, if they are near.
+ * window is extended back to steps that contain a task and a context, if such steps are near.
  */
 static uint64_t steps_of_window(uint64_t instructions, uint64_t instructions_before, uint64_t steps_before)
 {
@@ -876,7 +889,8 @@ static uint64_t steps_of_window(uint64_t instructions, uint64_t instructions_bef
 	return step_count - at;
 }
 
-/* Returns a copy of the first `length` of the last `count` steps, or NULL if there is no room. */
+/* Returns a copy of the first `length` of the last `count` steps; NULL if `length` is 0, or if the
+ * space for stored steps (STEPS_KEPT) or the memory is used up. */
 static uint32_t *kept_copy(uint64_t count, uint64_t length)
 {
 	uint32_t *copy;
@@ -894,8 +908,8 @@ static uint32_t *kept_copy(uint64_t count, uint64_t length)
 }
 
 /*
- * Handles the end of a section or interval. The longest of its kind in this phase is kept and, if
- * requested, also the steps executed before it.
+ * Handles the end of a section or interval. If it is the longest of its kind in this phase, it is
+ * stored; on request, so are the steps executed before it.
  */
 static void keep_longest(unsigned int kind, const struct section *section, uint64_t end_pc, uint64_t at, uint64_t length)
 {
@@ -922,7 +936,7 @@ static void keep_longest(unsigned int kind, const struct section *section, uint6
 			executed += blocks[step & STEP_VALUE].length;
 	}
 	count = steps_of_window(since, 0, STEPS_BEFORE_PATH);
-	/* The section starts in the last block of the copy. */
+	/* The section starts within the last block of the copy. */
 	if (executed >= since && count >= begin_steps)
 		longest->steps = kept_copy(count, count - begin_steps + 1);
 	if (!longest->steps) {
@@ -934,7 +948,8 @@ static void keep_longest(unsigned int kind, const struct section *section, uint6
 }
 
 /*
- * Drops the shortest kept sample to make room for a longer one. Returns false if none is shorter.
+ * Drops the shortest of the stored samples to make room for a longer one. Returns false if none of
+ * them is shorter.
  */
 static bool give_way_to(int64_t latency)
 {
@@ -952,9 +967,9 @@ static bool give_way_to(int64_t latency)
 }
 
 /*
- * Keeps the steps before a sample that is one of the worst of its phase. If there is no room, it
- * drops shorter samples, and from then on the phase keeps only as many samples as fit. The kept
- * samples are still the worst ones.
+ * If a sample is one of the worst of its phase, stores the steps before it. If there is no room,
+ * drops shorter samples. From then on, the phase stores only as many samples as fit. These are
+ * still the worst ones.
  */
 static void keep_window(int64_t due, int64_t latency)
 {
@@ -1009,7 +1024,7 @@ static void put_blocks(const uint32_t *kept, uint64_t count)
 			put_block(&blocks[kept[at]]);
 }
 
-/* Writes the worst samples and the longest sections of the phase that ends. */
+/* Writes the worst samples and the longest sections of a phase, when the phase ends. */
 static void put_windows(void)
 {
 	uint32_t i;
@@ -1070,8 +1085,8 @@ static void finish(void)
 }
 
 /*
- * Handles a message of a program in the guest. The program is in user mode, so IRQs are on and the
- * kernel holds no lock.
+ * Handles a message from a program in the guest. At this moment, the program is in user mode, so
+ * IRQs are on and the kernel holds no lock.
  */
 static void marked(const struct place *place, uint64_t at)
 {
@@ -1155,7 +1170,7 @@ static void happened(unsigned int vcpu, void *data)
 		interrupts_are_off = false;
 		break;
 	case IRET:
-		/* An exception that occurred with IRQs off returns with IRQs off. */
+		/* If an exception occurred with IRQs off, its return does not switch them on. */
 		if (exceptions_inside)
 			exceptions_inside--;
 		else
@@ -1174,8 +1189,8 @@ static void happened(unsigned int vcpu, void *data)
 	case SYSTEM_CALL:
 		if (interrupts_are_off) {
 			/*
-			 * Neither can occur with IRQs off, so the instruction that switched them on
-			 * was not seen.
+			 * There are no interrupts and system calls with IRQs off, so the plugin did
+			 * not see the instruction that switched IRQs on.
 			 */
 			corrected++;
 			interrupts_are_off = false;
@@ -1218,7 +1233,7 @@ static void flags_read(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t a
 	look(counter - place->left, place);
 }
 
-/* Handles a program's load of a sample's due time or latency. */
+/* Handles the instruction by which a program loads a sample's due time or latency. */
 static void sample_read(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
 {
 	const struct place *place = data;
@@ -1245,7 +1260,8 @@ static int32_t displacement(const uint8_t *bytes)
 	return value;
 }
 
-/* Returns the number of the wrapper that contains an address, from 1; 0 outside of wrappers. */
+/* Returns the number of the wrapper that contains an address, from 1; 0 if the address is in no
+ * wrapper. */
 static uint16_t wrapper_at(uint64_t pc)
 {
 	uint16_t i;
@@ -1257,8 +1273,8 @@ static uint16_t wrapper_at(uint64_t pc)
 }
 
 /*
- * Returns the number of the wrapper that is the target of a direct call or jump from outside of all
- * wrappers; otherwise 0.
+ * If an instruction outside all wrappers calls or jumps to a wrapper directly, returns the
+ * wrapper's number; otherwise 0.
  */
 static uint16_t wrapper_called(const uint8_t *bytes, size_t size, uint64_t pc)
 {
@@ -1273,8 +1289,8 @@ static uint16_t wrapper_called(const uint8_t *bytes, size_t size, uint64_t pc)
 }
 
 /*
- * Handles a change of the preemption count. The count lies in the kernel's direct map, so the
- * access shows at which address of the host QEMU keeps the guest's memory.
+ * Handles a change of the preemption count. The count lies in the kernel's direct map, so this
+ * access shows at which of the host's addresses QEMU has the guest's memory.
  */
 static void count_accessed(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
 {
@@ -1322,7 +1338,7 @@ static bool changes_count(const uint8_t *bytes, size_t size, uint64_t pc)
 
 	if (size < 7 || bytes[0] != 0x65 || !known.preempt_count)
 		return false;
-	/* The prefix for 64-bit operands, or for one of the upper eight registers. */
+	/* The prefix that means 64-bit operands, or one of the upper eight registers. */
 	if ((*code & 0xf0) == 0x40) {
 		is_wide = *code & 8;
 		code++;
@@ -1336,12 +1352,12 @@ static bool changes_count(const uint8_t *bytes, size_t size, uint64_t pc)
 		break;
 	case 0x81:
 	case 0x83:
-		/* add and sub; or and and, which set and clear the bit NO_SWITCH_DUE. */
+		/* `add` and `sub`; `or` and `and`, which set and clear the bit NO_SWITCH_DUE. */
 		if (kind != 0 && kind != 5 && kind != 1 && kind != 4)
 			return false;
 		break;
 	case 0x0f:
-		/* cmpxchg and xadd. */
+		/* `cmpxchg` and `xadd`. */
 		if (code[1] != 0xb1 && code[1] != 0xc1)
 			return false;
 		break;
@@ -1389,7 +1405,8 @@ static int what_is(const uint8_t *bytes, size_t size)
 	return -1;
 }
 
-/* Returns the entry of a block. The same code may be translated several times. */
+/* Returns the entry for a block in the list of blocks. The same code may be translated more than
+ * once. */
 static struct block *block_of(uint64_t pc, uint32_t bytes, uint32_t length)
 {
 	uint64_t slot = mixed(pc * 64 + length) & (BLOCKS - 1);
@@ -1462,8 +1479,8 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 			if (is_behind_change && !knows_ahead)
 				qemu_plugin_register_vcpu_mem_cb(insn, count_accessed, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, NULL);
 			/*
-			 * If the change ends its block, the count is read soon, at the next call of
-			 * the plugin.
+			 * If the instruction that changes the count ends its block, the count is
+			 * read soon, at the next call of the plugin.
 			 */
 			if (what < 0)
 				continue;
@@ -1471,7 +1488,7 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		place = place_of(pc, length - i, what, mark, wrapper);
 		if (!place)
 			continue;
-		/* If only reads are requested, QEMU 7.2 does not call back. */
+		/* Writes are requested too: if only reads are, QEMU 7.2 does not call back. */
 		if (what == POPF)
 			qemu_plugin_register_vcpu_mem_cb(insn, flags_read, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, place);
 		if (what == DUE || what == LATENCY)
@@ -1486,10 +1503,11 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	}
 }
 
-/* A timer of QEMU takes 48 bytes. */
+/* A timer of QEMU has 48 bytes. */
 static uint64_t stop_timer[32];
 static bool stop_is_set;
-/* Value of the guest's clock at the last read by a program, and the time from there to the stop. */
+/* The value that a program last read from the guest's clock, and the time from this reading to the
+ * stop. */
 static int64_t clock_value, stop_after;
 
 static void stop_timer_fired(void *data)
@@ -1501,8 +1519,8 @@ static void stop_timer_fired(void *data)
 }
 
 /*
- * A read of the clock ends its block. A timer that has expired is called there, when the clock
- * still has the value that the program has read.
+ * A read of the clock ends its block. A timer that has expired is called at this point, where the
+ * clock still has the value that the program has read.
  */
 static void clock_read(unsigned int vcpu, void *data)
 {
@@ -1550,7 +1568,7 @@ static int install_stop(qemu_plugin_id_t id, const char *after)
 	}
 	for (; *after >= '0' && *after <= '9'; after++)
 		stop_after = stop_after * 10 + *after - '0';
-	/* Reads of the clock are recognised as if samples were kept. */
+	/* Reads of the clock are recognised only if samples are kept, so one is requested. */
 	known.worst = 1;
 	qemu_plugin_register_vcpu_init_cb(id, processor_made);
 	qemu_plugin_register_vcpu_tb_trans_cb(id, translated_to_stop);
@@ -1559,7 +1577,8 @@ static int install_stop(qemu_plugin_id_t id, const char *after)
 
 static void at_exit(qemu_plugin_id_t id, void *data)
 {
-	/* The guest did not report its end. The file keeps the output so far, without an end. */
+	/* The guest did not report its end. The file contains the output up to here, but no end
+	 * item. */
 	if (file >= 0) {
 		flush();
 		if (file >= 0)

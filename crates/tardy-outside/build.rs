@@ -1,6 +1,6 @@
 //! Builds the QEMU plugin with the machine's C compiler, if the program is built for the machine's
-//! own architecture. If the plugin cannot be built, the program is built without it, and reports
-//! this when the plugin is requested.
+//! own architecture. If the plugin cannot be built, the program is built without it, and prints an
+//! error when a user requests the plugin.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

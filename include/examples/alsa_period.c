@@ -1,4 +1,4 @@
-/* One period of sound after another, as tardy measures it:
+/* Plays one period of sound after another, in a loop that tardy measures:
  *
  *     cc -O2 -I include -o alsa_period include/examples/alsa_period.c -lasound
  *     tardy run --load none --for 10s -- ./alsa_period default
@@ -9,8 +9,8 @@
  * that is late by more than the sound left in the buffer causes an underrun, which the program
  * counts.
  *
- * The program plays silence for 22500 periods: a minute. `./alsa_period --help` lists its
- * arguments.
+ * The program plays silence for 22500 periods, which take a minute. `./alsa_period --help` lists
+ * its arguments.
  */
 #define _GNU_SOURCE
 #include <alsa/asoundlib.h>
@@ -88,7 +88,7 @@ int main(int argc, char **argv)
         snd_htimestamp_t stamp = { 0, 0 };
         if (snd_pcm_wait(pcm, 1000) == 1 && snd_pcm_status(pcm, status) == 0)
             snd_pcm_status_get_htstamp(status, &stamp);
-        /* A device without an interrupt gives no time stamp: the cycle is then due now. */
+        /* A device without an interrupt gives no time stamp, so the cycle is due now. */
         tardy_due(&loop, stamp.tv_sec || stamp.tv_nsec ? tardy_nanos(&stamp) : tardy_now());
         error = (int)snd_pcm_writei(pcm, silence, period);
         tardy_done(&loop);

@@ -3,7 +3,8 @@
  *     cc -O2 -I include -o loop include/examples/loop.c
  *     tardy run --load none --for 10s --deadline 500us -- ./loop
  *
- * It runs at SCHED_FIFO 80 for 60,000 cycles: a minute. `./loop --help` lists its arguments.
+ * It runs at SCHED_FIFO 80 for 60,000 cycles, which take a minute. `./loop --help` lists its
+ * arguments.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -57,7 +58,8 @@ int main(int argc, char **argv)
     int64_t due;
     int error;
 
-    /* As in real-time programs. If the rights for this are missing, tardy still measures the loop. */
+    /* Real-time programs lock their memory and run with a real-time policy. If the program lacks
+     * the rights for this, tardy still measures the loop. */
     if (mlockall(MCL_CURRENT | MCL_FUTURE) || sched_setscheduler(0, SCHED_FIFO, &priority))
         fprintf(stderr, "loop: not real-time: %s\n", strerror(errno));
 
@@ -67,7 +69,8 @@ int main(int argc, char **argv)
 
     due = tardy_now();
     for (int64_t cycle = 1; cycle <= cycles; cycle++) {
-        /* Advances to the next due time that has not passed, so that latencies do not add up. */
+        /* Goes to the next due time that is still in the future, so that a late cycle does not make
+         * all later ones late. */
         do
             due += period;
         while (due <= tardy_now());

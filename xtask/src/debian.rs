@@ -1,4 +1,4 @@
-//! A bare Debian in a folder, in which commands run as on a machine without other software.
+//! A bare Debian in a folder. Commands run in it as on a machine without other software.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -6,14 +6,15 @@ use std::process::{Command, Output};
 use crate::failure::{Failure, Result, While};
 use crate::{program, workspace};
 
-/// Debian release of the folder.
+/// The release of Debian in the folder.
 pub(crate) const SUITE: &str = "bookworm";
 
 /// A folder that contains a Debian.
 pub(crate) struct Debian(PathBuf);
 
 impl Debian {
-    /// Makes a copy of a bare Debian. The original is fetched once and kept in the target folder.
+    /// Makes a copy of a bare Debian. The original is fetched only once, and stored in the target
+    /// folder.
     pub(crate) fn fresh(name: &str) -> Result<Self> {
         program::required("debootstrap", "debootstrap")?;
         let folder = workspace::target_folder()?.join("package");
@@ -26,8 +27,8 @@ impl Debian {
                     .args(["--variant=minbase", "--include=bash", SUITE])
                     .arg(&work),
             )?;
-            // Written under another name first, because an incomplete archive would be used the
-            // next time.
+            // The archive gets its final name only when it is complete, because the next run would
+            // otherwise use an incomplete one.
             let half = kept.with_extension("half");
             let mut tar = Command::new("tar");
             tar.args("--create --numeric-owner --one-file-system --directory".split(' '))
@@ -66,7 +67,7 @@ impl Debian {
         program::output(&mut self.command(line))
     }
 
-    /// Returns the command to run in this Debian, with a /proc, a /sys and a /dev that exist until
+    /// Returns a command that runs in this Debian, with a /proc, a /sys and a /dev that exist until
     /// the command ends.
     fn command(&self, line: &str) -> Command {
         let root = self.0.display();
@@ -85,13 +86,13 @@ impl Debian {
         command
     }
 
-    /// Runs a command, which must succeed.
+    /// Runs a command; fails if the command fails.
     pub(crate) fn shell(&self, line: &str) -> Result<()> {
         println!("# {line}");
         program::capture(&mut self.command(line)).map(drop)
     }
 
-    /// Runs a command. The output of the command must contain `text`.
+    /// Runs a command. Also fails if the command's output does not contain `text`.
     pub(crate) fn says(&self, line: &str, text: &str) -> Result<()> {
         println!("# {line}");
         let said = program::capture(&mut self.command(line))?;

@@ -1,8 +1,9 @@
 //! `cargo xtask extend`: adds one probe, load, check, exporter, importer, cost metric and link to a
-//! copy of the tree, builds the copy, and checks that the tool lists these extensions.
+//! copy of the tree, builds the copy, and checks that the tool lists all of them.
 //!
 //! The patches (`xtask/extensions`) are the examples of docs/extending.md. Tests count the lines of
-//! each patch, and check that it still applies to the tree; the build takes minutes.
+//! each patch, and check that it still applies to the tree. The build is not part of these tests,
+//! because it takes minutes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,8 +12,8 @@ use crate::failure::{Failure, Result, While};
 use crate::{program, workspace};
 
 /// Each kind of extension, named as in docs/extending.md and in its patch's file name, with a
-/// command whose output lists the extension. There is no command for a check, because the tool
-/// shows a check only on a machine that it concerns.
+/// command whose output lists the extension. A check has no command, because the tool shows a check
+/// only on machines that it concerns.
 const EXTENSIONS: [(&str, Option<[&str; 2]>); 7] = [
     ("probe", Some(["list", "probes"])),
     ("load", Some(["list", "loads"])),
@@ -22,7 +23,7 @@ const EXTENSIONS: [(&str, Option<[&str; 2]>); 7] = [
     ("cost-metric", Some(["list", "costs"])),
     ("link", Some(["list", "links"])),
 ];
-/// The name that the patches give their extensions.
+/// The name that each extension has in its patch.
 const ADDED: &str = "example";
 
 /// Runs the task.
@@ -31,7 +32,7 @@ pub(crate) fn run() -> Result<()> {
     let (tree, target) = (folder.join("tree"), folder.join("target"));
     workspace::copy_to(&tree)?;
     let patches = EXTENSIONS.map(|(kind, _)| patch(kind));
-    // If git finds no repository, it applies patches to the folder in which it runs.
+    // If git finds no repository, it applies a patch to the folder in which it runs.
     program::run(
         Command::new("git")
             .env("GIT_CEILING_DIRECTORIES", &folder)
@@ -85,8 +86,8 @@ fn built(target: &Path) -> Result<PathBuf> {
 mod tests {
     use super::*;
 
-    /// Returns the files that a patch changes: whether each is new, the number of added lines, and
-    /// its path.
+    /// Returns the files that a patch changes: for each, whether it is new, how many lines are
+    /// added, and its path.
     fn changes(kind: &str) -> Vec<(bool, usize, String)> {
         let mut git = Command::new("git");
         git.args(["apply", "--numstat"]).arg(patch(kind));

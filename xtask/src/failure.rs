@@ -1,18 +1,18 @@
-//! Errors of tasks: one sentence for the person at the terminal. If there is a remedy, the sentence
-//! ends with it.
+//! Errors of tasks: each is a sentence for the person at the terminal. If there is a remedy, the
+//! sentence ends with it.
 
 use std::fmt;
 use std::process::ExitCode;
 
-/// The reason why a task failed.
+/// Why a task failed.
 #[derive(Debug)]
 pub struct Failure(String);
 
-/// The result of tasks.
+/// The result of a task.
 pub type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
-    /// Makes a failure with this sentence.
+    /// Makes a failure with this sentence as its text.
     pub fn new(sentence: impl Into<String>) -> Self {
         Self(sentence.into())
     }
@@ -24,7 +24,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Converts a task's result to an exit code, after printing a failure.
+/// Converts a task's result to an exit code; prints the failure if there is one.
 pub fn exit_code(result: Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -35,9 +35,21 @@ pub fn exit_code(result: Result<()>) -> ExitCode {
     }
 }
 
-/// Adds what the task was doing to a failure.
+/// If there are items, fails with a sentence that lists them.
+///
+/// # Errors
+/// Returns a failure whose sentence starts with `beginning`, if there are items.
+pub fn unless_empty(beginning: &str, items: &[impl AsRef<str>]) -> Result<()> {
+    if items.is_empty() {
+        return Ok(());
+    }
+    let items: Vec<&str> = items.iter().map(AsRef::as_ref).collect();
+    Err(Failure(format!("{beginning}{}", items.join("; "))))
+}
+
+/// Adds to a failure what the task was doing.
 pub trait While<T> {
-    /// Adds `doing` to the failure's sentence, after the word "while".
+    /// Adds "while" and `doing` to the failure's sentence.
     fn while_doing(self, doing: impl FnOnce() -> String) -> Result<T>;
 }
 
@@ -47,10 +59,10 @@ impl<T, E: fmt::Display> While<T> for std::result::Result<T, E> {
     }
 }
 
-/// Returns the items with these names, or all items if no name is given.
+/// Returns the items with these names; if no names are given, returns all items.
 ///
 /// # Errors
-/// Returns an error if no item has one of the names; its sentence lists the items.
+/// Returns an error that lists the items if a given name belongs to none of them.
 pub fn chosen<'a, T>(
     kind: &str,
     items: &'a [T],

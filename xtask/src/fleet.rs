@@ -1,5 +1,5 @@
-//! `cargo xtask fleet`: tests the contents of `deploy/` with the real engines, as far as they run
-//! on one Debian machine (deploy/tests).
+//! `cargo xtask fleet`: tests what `deploy/` contains with the real engines, as far as they run on
+//! one Debian machine (deploy/tests).
 //!
 //! This task is not part of `cargo xtask test`, because it installs Python packages and takes 16
 //! minutes.
@@ -29,14 +29,13 @@ pub(crate) struct FleetArguments {
 struct Engine {
     /// The name of the engine's script in deploy/tests.
     name: &'static str,
-    /// Programs that the script needs, separated by blanks, and the Debian packages that contain
-    /// them.
+    /// Programs that the script needs, separated by blanks, and the Debian packages with them.
     programs: &'static str,
     packages: &'static str,
 }
 
-/// The script that first builds Kubernetes' servers, which takes long. It runs only if the user
-/// names it.
+/// The script that first builds Kubernetes' servers, which takes long. The script runs only if the
+/// user names it.
 const KUBERNETES: &str = "kubernetes";
 
 const fn engine(name: &'static str, programs: &'static str, packages: &'static str) -> Engine {
@@ -83,7 +82,7 @@ const ENGINES: &[Engine] = &[
     engine("files", "python3", "python3-venv"),
     engine("tables", "python3", "python3-venv"),
 ];
-/// Packages of Python's index, installed into an environment in the target folder.
+/// Python packages that are installed into an environment in the target folder.
 const PYTHON: &[&str] = &[
     "labgrid==26.0.1",
     "ansible-core==2.19.14",
@@ -112,17 +111,12 @@ pub(crate) fn run(arguments: &FleetArguments) -> Result<()> {
             )));
         }
     }
-    let architecture = static_build::Architecture::here()
-        .ok_or_else(|| Failure::new("there is no static build for this machine"))?;
-    let binary = match &arguments.binary {
-        Some(binary) => binary.clone(),
-        None => static_build::build(architecture)?,
-    };
+    let binary = static_build::given_or_built(arguments.binary.as_ref())?;
     let folder = workspace::target_folder()?.join("fleet");
     let python = folder.join("python");
     program::python(&python, PYTHON)?;
-    // One machine's results of an experiment, with which several engines compare theirs. The first
-    // of these engines makes them (lab.sh).
+    // The results of an experiment that ran on one machine. Several engines compare their own
+    // results with these. The first engine that needs them makes them (lab.sh).
     let reference = folder.join("lab");
     workspace::remove(&reference)?;
     let mut lines = Vec::new();
@@ -155,20 +149,4 @@ pub(crate) fn run(arguments: &FleetArguments) -> Result<()> {
     }
     println!("{}", lines.join("\n"));
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_page_shows_the_script_for_bisections_as_it_is() {
-        let read = |name: &str| std::fs::read_to_string(workspace::root().join(name)).unwrap();
-        let script: String = read("deploy/bisect.sh")
-            .lines()
-            .map(|line| format!("    {line}\n").replace("    \n", "\n"))
-            .collect();
-        assert!(script.lines().count() <= 25);
-        assert!(read("docs/history.md").contains(&script));
-    }
 }

@@ -2,7 +2,7 @@
 //! given time.
 //!
 //! All other test runs use the same cases (`PROPTEST_RNG_SEED` in .cargo/config.toml), so a check
-//! that passed keeps passing. A case that fails here becomes an ordinary test.
+//! that passed keeps passing. If a case fails here, it is added as an ordinary test.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 
-use crate::failure::{Failure, Result, While};
+use crate::failure::{Result, While};
 use crate::test::Tools;
 use crate::{failure, program, workspace};
 
@@ -39,16 +39,17 @@ pub(crate) struct FuzzArguments {
     keep: bool,
 }
 
-/// The property tests, in nextest's filter language.
+/// Selects the property tests, in nextest's filter language.
 const PROPERTY_TESTS: &str = "kind(lib) | (binary(integration) & test(/^import_damage::/))";
-/// Memory limit of a target's process, in MiB; inputs need less.
+/// Memory limit of a target's process in MiB; no input needs as much.
 const MEMORY_MAX_MIB: u32 = 2048;
-/// Time in s after which a slow input is a finding.
+/// If an input takes longer than this, in s, it counts as a finding.
 const INPUT_SECONDS_MAX: u32 = 10;
-/// Maximum length of generated inputs, in bytes. Longer inputs take long and find little.
+/// Maximum length of generated inputs, in bytes. Longer inputs take more time, and find little.
 const INPUT_BYTES_MAX: u32 = 16 << 10;
-/// The target `trace` also starts from the traces with which its reader is tested, which are
-/// larger: the target, their folder, and the maximum length of its inputs in bytes.
+/// The target `trace` also starts from larger traces, with which its reader is tested as well. The
+/// constant names the target, the folder of these traces, and the maximum length of the target's
+/// inputs in bytes.
 const LARGE_SEEDS: (&str, &str, u32) = ("trace", "crates/tardy-trace/tests/data", 100 << 10);
 
 /// Runs the task.
@@ -71,14 +72,7 @@ pub(crate) fn run(arguments: &FuzzArguments) -> Result<()> {
             failed.extend(result.err().map(|failure| failure.to_string()));
         }
     }
-    if failed.is_empty() {
-        Ok(())
-    } else {
-        Err(Failure::new(format!(
-            "make an ordinary test of each case that failed: {}",
-            failed.join("; ")
-        )))
-    }
+    failure::unless_empty("make an ordinary test of each case that failed: ", &failed)
 }
 
 /// Runs each property test in a separate process, like all other test runs.
@@ -136,14 +130,14 @@ fn corpus(target: &str) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Returns the archive in the repository with a target's corpus.
+/// Returns the archive in the repository that contains a target's corpus.
 fn archive(target: &str) -> PathBuf {
     PathBuf::from(format!("fuzz/kept/{target}.tar.xz"))
 }
 
-/// Reduces the corpus to inputs that reach code that no smaller input reaches, and archives it.
-/// Ignores how often an input reaches the code: the fuzzer uses these counts, but they would make
-/// the corpus a hundred times larger.
+/// Reduces the corpus to those inputs that reach code that no smaller input reaches, and archives
+/// it. How often an input reaches the code is ignored: the fuzzer uses these counts, but they would
+/// make the corpus a hundred times larger.
 fn keep(target: &str) -> Result<()> {
     let merged = workspace::target_folder()?.join("fuzz-kept").join(target);
     workspace::remove(&merged)?;
@@ -159,7 +153,7 @@ fn keep(target: &str) -> Result<()> {
             .args(["-merge=1", "-use_counters=0"])
             .arg(format!("-max_len={}", longest(target))),
     )?;
-    // These options make the archive depend on the inputs only.
+    // With these options, the archive depends on nothing but the inputs.
     let plain = "--sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX";
     program::run(
         tar()
@@ -187,7 +181,7 @@ fn cargo_fuzz(target: &str) -> Command {
     command
 }
 
-/// Returns the maximum length of inputs for a target, in bytes.
+/// Returns how long inputs for a target may be, in bytes.
 fn longest(target: &str) -> u32 {
     let (with_large, _, large_bytes) = LARGE_SEEDS;
     if target == with_large {

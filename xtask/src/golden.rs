@@ -1,5 +1,5 @@
-//! `cargo xtask golden`: records traces of each kernel series in a guest of the lab, and names each
-//! difference between their event formats and those of the golden traces.
+//! `cargo xtask golden`: records traces of each kernel series in a guest of the lab, and lists each
+//! difference between the event formats of these traces and of the golden ones.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &GoldenArguments) -> Result<()> {
     )))
 }
 
-/// Returns the golden traces of series that are not among these kernels.
+/// Returns those golden traces whose series is not among these kernels.
 fn without_kernel(kernels: &[String]) -> Result<Vec<String>> {
     let folder = workspace::root().join(FOLDER);
     let entries =
@@ -90,7 +90,7 @@ fn without_kernel(kernels: &[String]) -> Result<Vec<String>> {
     Ok(traces.collect())
 }
 
-/// Returns a line for each difference between the formats of two traces.
+/// Returns the differences between the formats of two traces, one line for each.
 fn changes(formats: &Path, golden: &Path, new: &Path) -> Result<Vec<String>> {
     if !new.exists() {
         let log = new.with_file_name("stdout.log");

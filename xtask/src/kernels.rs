@@ -1,5 +1,5 @@
-//! `cargo xtask kernels`: runs tardy in guests of each architecture and kernel series in the package
-//! sources, and writes the page docs/kernels.md from the exit codes of the commands.
+//! `cargo xtask kernels`: runs tardy in guests of each architecture and kernel series that the
+//! package sources have, and writes the exit codes of the commands to docs/kernels.md.
 
 mod guests;
 mod page;
@@ -30,15 +30,15 @@ pub(crate) struct KernelsArguments {
     tardy: Option<PathBuf>,
 }
 
-/// Script with the commands that run in a guest, one after another.
+/// The script that runs the commands in a guest, one after another.
 const SCRIPT: &str = "xtask/src/kernels/guest.sh";
-/// Path in a guest of a binary for another architecture.
+/// Path that a binary for another architecture has in a guest.
 const OTHER_BINARY: &str = "/bin/other";
-/// Probes that need something that no guest has: a program, another machine, or a cable.
+/// Probes that need something that guests do not have: a program, another machine, or a cable.
 const NEEDS_OTHERS: &[&str] = &["app", "response"];
 const PAGE: &str = "docs/kernels.md";
 
-/// Tests the kernels and writes the page after each.
+/// Tests the kernels, and writes the page after each of them.
 pub(crate) fn run(arguments: &KernelsArguments) -> Result<()> {
     let tardy = workspace::given_or(arguments.tardy.as_ref(), workspace::build_tardy)?;
     let mut table = TablePage::read(PAGE)?;
@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &KernelsArguments) -> Result<()> {
 }
 
 /// Returns the guests that can run the binary of an architecture. For 32-bit Arm, these are guests
-/// of 64-bit Arm with the binary as an added file.
+/// of 64-bit Arm, to which the binary is added as a file.
 fn guests_for(tardy: &Path, architecture: Architecture) -> Result<Guests> {
     if architecture != Architecture::Armv7 {
         return Guests::new(tardy, architecture);
@@ -78,8 +78,8 @@ fn guests_for(tardy: &Path, architecture: Architecture) -> Result<Guests> {
     Ok(guests)
 }
 
-/// Returns the oldest and the newest series of the sorted kernels, each with PREEMPT_RT too, even if
-/// there is no such package: its row then gives this reason.
+/// Returns the oldest and the newest series of the sorted kernels, both without and with
+/// PREEMPT_RT. If a series has no package with PREEMPT_RT, the row of that kernel says so.
 fn oldest_and_newest(kernels: &[String]) -> Vec<String> {
     let mut stock: Vec<&String> = kernels
         .iter()
@@ -92,7 +92,7 @@ fn oldest_and_newest(kernels: &[String]) -> Vec<String> {
     stock.into_iter().flat_map(with_rt).collect()
 }
 
-/// Boots `kernel` twice: once with the script, once as a watched guest.
+/// Boots `kernel` twice: first to run the script, then as a watched guest.
 fn in_guest(
     guests: &Guests,
     architecture: Architecture,

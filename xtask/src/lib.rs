@@ -1,7 +1,7 @@
-//! Shared code of `cargo xtask` and the benchmarks: it runs programs such as cargo, and reports why
-//! a task failed.
+//! Code that `cargo xtask` and the benchmarks share: it runs programs such as cargo, and reports
+//! why a task failed.
 //!
-//! xtask needs no crate of the product, so it compiles in seconds.
+//! xtask uses no crate of the product, so it compiles in seconds.
 #![forbid(unsafe_code)]
 
 pub mod failure;

@@ -1,8 +1,6 @@
 //! Development tasks: `cargo xtask test`, `cargo xtask prove`, `cargo xtask bench` and others.
 #![forbid(unsafe_code)]
 
-#[cfg(test)]
-mod book;
 mod debian;
 mod extend;
 mod fleet;
@@ -11,6 +9,8 @@ mod golden;
 mod kernels;
 mod outcomes;
 mod package;
+#[cfg(test)]
+mod pages;
 mod perfetto;
 mod product;
 #[cfg(test)]
@@ -44,18 +44,14 @@ enum Task {
     Check,
     /// Install the packages that the tests need, after asking, and run every check
     Test(test::TestArguments),
-    /// Measure the project's promises side by side with cyclictest and jitterdebugger
+    /// Measure the project's promises, some of them beside other tools
     #[command(disable_help_flag = true)]
     Bench(product::Words),
-    /// Try every option of Debian's versions of cyclictest in both cyclictest and `tardy
-    /// cyclictest`, and write the table of docs/cyclictest.md (as root)
-    #[command(disable_help_flag = true)]
-    DropIn(product::Words),
     /// Draw new cases for the property tests, and run the fuzz targets
     Fuzz(fuzz::FuzzArguments),
     /// Run the tests of the crates with unsafe code under Miri and AddressSanitizer (needs a
     /// nightly compiler with miri and rust-src)
-    Sanitize(sanitize::SanitizeArguments),
+    Sanitize,
     /// Build the static binary for other machines, with its CycloneDX bill of materials
     Build(static_build::BuildArguments),
     /// Make a tarball and a Debian package, with manual pages and completions
@@ -115,9 +111,8 @@ fn main() -> ExitCode {
         Task::Build(arguments) => static_build::run(&arguments),
         Task::Package(arguments) => package::run(&arguments),
         Task::Fuzz(arguments) => fuzz::run(&arguments),
-        Task::Sanitize(arguments) => sanitize::run(&arguments),
+        Task::Sanitize => sanitize::run(),
         Task::Bench(words) => product::benchmarks("bench", &words),
-        Task::DropIn(words) => product::benchmarks("drop-in", &words),
         Task::Pictures(words) => product::benchmarks("pictures", &words),
         Task::Accessibility(words) => product::benchmarks("accessibility", &words),
         Task::Kernels(arguments) => kernels::run(&arguments),

@@ -1,5 +1,5 @@
-//! `cargo xtask package`: makes a tarball and a Debian package (packaging/build.sh). It tests the
-//! package in a bare Debian, and the package's units under systemd in a guest.
+//! `cargo xtask package`: makes a tarball and a Debian package (packaging/build.sh). The task can
+//! also test the package in a bare Debian, and the package's units under systemd in a guest.
 //!
 //! The package is called `tardy-latency` and conflicts with `tardy`: in Debian, `tardy` is a
 //! post-processor for tar that also installs /usr/bin/tardy.
@@ -68,9 +68,9 @@ pub(crate) fn run(arguments: &PackageArguments) -> Result<()> {
     Ok(())
 }
 
-/// Makes the tarball and the Debian package, and returns their paths in this order.
+/// Makes the tarball and the Debian package, and returns the paths of both in this order.
 fn build(architecture: Architecture, binary: &Path) -> Result<[PathBuf; 2]> {
-    // A binary that runs on this machine prints the manual pages.
+    // The manual pages are printed by a binary that runs on this machine.
     let speaking = if architecture.is_here() {
         binary.to_owned()
     } else {
@@ -99,7 +99,7 @@ fn build(architecture: Architecture, binary: &Path) -> Result<[PathBuf; 2]> {
     }
 }
 
-/// Returns the documents to which the README links: the pages of the book, their pictures, and
+/// Returns the documents to which the README links: the pages of docs/, their pictures, and
 /// examples.
 fn documents() -> Result<Vec<String>> {
     let listed = program::capture(
@@ -114,7 +114,7 @@ fn documents() -> Result<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::book;
+    use crate::pages;
 
     #[test]
     fn the_package_keeps_out_of_the_way_of_debians_own() {
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn every_link_of_the_readme_leads_to_a_file_of_the_package() {
         let documents = documents().unwrap();
-        let links: Vec<String> = book::links(&workspace::root().join("README.md"))
+        let links: Vec<String> = pages::links(&workspace::root().join("README.md"))
             .into_iter()
             .filter(|link| !link.contains("://"))
             .collect();

@@ -1,6 +1,6 @@
 //! `cargo xtask perfetto`: reads the trace of `tardy explain --perfetto` with Perfetto's published
 //! schema, and compares it with the output of trace-cmd and `tardy explain` for the same trace,
-//! field by field. It does so for a whole trace, and for the trace that `tardy attach` keeps around
+//! field by field. The task compares a whole trace, and the trace that `tardy attach` keeps around
 //! the worst wake-ups.
 //!
 //! This task is not part of `cargo xtask test`, because it fetches the schema with a Python
@@ -33,7 +33,7 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// A trace, and the output of trace-cmd for it.
+/// A trace, and what trace-cmd prints for it.
 struct Recording {
     trace: PathBuf,
     /// Compressed output of `trace-cmd report -R -t`.

@@ -1,4 +1,5 @@
-//! Tasks that need the product's crates: separate programs, which cargo builds on demand.
+//! Tasks that need the product's crates. They are separate programs, which cargo builds when they
+//! are needed.
 
 use std::process::Command;
 

@@ -24,7 +24,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Runs the command to its end, with its output on the terminal. The command must succeed.
+/// Runs the command to its end; its output goes to the terminal. The command must succeed.
 pub fn run(command: &mut Command) -> Result<()> {
     eprintln!("$ {}", line(command));
     let status = command
@@ -79,7 +79,7 @@ pub fn python(folder: &Path, packages: &[&str]) -> Result<PathBuf> {
     Ok(python)
 }
 
-/// Returns the date of today in UTC, as year-month-day.
+/// Returns today's date in UTC, as year-month-day.
 pub fn date() -> Result<String> {
     let date = capture(Command::new("date").args(["--utc", "+%F"]))?;
     Ok(date.trim().to_owned())
@@ -92,8 +92,8 @@ pub fn code(status: ExitStatus) -> String {
         .map_or_else(|| "a signal".to_owned(), |code| code.to_string())
 }
 
-/// Returns the path of a program: in PATH, or in the folders of administrators' programs, which
-/// some users' PATH lacks.
+/// Returns the path of a program in PATH, or in the folders of programs for administrators, which
+/// the PATH of some users lacks.
 pub fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(["/usr/sbin", "/sbin"].map(PathBuf::from));
@@ -111,11 +111,12 @@ pub fn required(name: &str, package: &str) -> Result<PathBuf> {
     })
 }
 
-/// Returns the CPU time in s of all descendants that have ended: `cutime` and `cstime` of
-/// proc_pid_stat(5), in ticks of 10 ms (`USER_HZ` of the kernel, the same on all architectures).
+/// Returns the CPU time in s that all descendants of this process that have ended used: `cutime`
+/// and `cstime` of proc_pid_stat(5), in ticks of 10 ms (`USER_HZ` of the kernel, the same on all
+/// architectures).
 pub fn children_cpu_s() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name in parentheses may contain spaces. `cutime` is the 14th field after it.
+    // The name in parentheses may contain spaces. `cutime` is the 14th field after the name.
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
     let ticks: f64 = fields
         .split_whitespace()

@@ -29,15 +29,15 @@ pub(crate) struct ProveArguments {
 struct Lane {
     name: &'static str,
     about: &'static str,
-    /// Files and folders whose changes make the row stale, separated by blanks.
+    /// Files and folders, separated by blanks. If one of them changes, the row is stale.
     paths: &'static str,
-    /// Files and folders in `paths` whose changes do not make it stale.
+    /// Files and folders within `paths` whose changes do not make the row stale.
     except: &'static str,
     run: fn() -> Result<()>,
 }
 
 const PAGE: &str = "docs/proof.md";
-/// The result of a lane on the page.
+/// The text that the page has for a lane that passed.
 const PASSED: &str = "passed";
 /// The files from which the tool is compiled.
 const PRODUCT: &str = "crates Cargo.lock Cargo.toml .cargo";
@@ -176,16 +176,6 @@ const LANES: &[Lane] = &[
         run: answers,
     },
     Lane {
-        name: "drop-in",
-        about: "`tardy cyclictest` is compared with four versions of cyclictest, option by option",
-        paths: "crates/tardy/src/cli/cyclictest.rs crates/tardy/src/command/cyclictest.rs \
-                crates/tardy-bench/src/drop_in crates/tardy-bench/src/drop_in.rs \
-                crates/tardy-formats/src/export \
-                crates/tardy-measure/src/cyclictest_words.rs",
-        except: "",
-        run: || xtask(&["drop-in"]),
-    },
-    Lane {
         name: "fuzz",
         about: "property tests pass with new cases, and each fuzz target runs for a minute",
         paths: "crates fuzz",
@@ -229,10 +219,7 @@ pub(crate) fn run(arguments: &ProveArguments) -> Result<()> {
             &order,
         )?;
     }
-    if failed.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::new(format!("failed: {}", failed.join(", "))))
+    failure::unless_empty("failed: ", &failed)
 }
 
 /// Runs another task of xtask in a new process.
@@ -251,7 +238,7 @@ fn guests() -> Result<()> {
 
 fn mutants() -> Result<()> {
     let filter = "binary(lab) & test(/^why::a_longer_function_/)";
-    // 10 of each kernel.
+    // For each kernel, 10 mutants are tested.
     lab_tests(filter, &[("TARDY_TEST_MUTANTS", "10")])
 }
 
@@ -282,7 +269,8 @@ fn answers() -> Result<()> {
     )
 }
 
-/// Returns the commit to which the result will apply. Fails if there are uncommitted changes.
+/// Returns the commit for which the result will be recorded. Fails if there are uncommitted
+/// changes.
 fn commit() -> Result<String> {
     let status = "status --porcelain --untracked-files=no -- :!docs/proof.md";
     let changes = git(&status.split(' ').collect::<Vec<_>>())?;
@@ -318,7 +306,7 @@ fn print_stale() -> Result<()> {
     Ok(())
 }
 
-/// Returns why the row of a lane says nothing about the current code; `None` if it is up to date.
+/// Returns why a lane's row does not hold for the current code; `None` if the row is up to date.
 fn staleness(lane: &Lane, row: &[&str]) -> Result<Option<String>> {
     let &[_, _, result, _, commit, _] = row else {
         return Ok(Some("never ran".to_owned()));
@@ -374,7 +362,7 @@ mod tests {
         assert!(staleness(lane, &[]).unwrap().is_some());
         assert!(stale("failed", "HEAD"));
         assert!(!stale("passed", "HEAD"));
-        // The first commit of all precedes any code.
+        // The repository's first commit contains no code, so any code is newer than it.
         let first = git(&["rev-list", "--max-parents=0", "HEAD"]).unwrap();
         assert!(stale("passed", &first));
     }

@@ -1,20 +1,19 @@
 //! `cargo xtask sanitize`: runs the tests of the two crates with unsafe code under tools that
 //! detect undefined behaviour.
 //!
-//! Each tool has gaps. Miri interprets Rust by its rules, but knows few system calls. It therefore
-//! runs only [`MIRI_TESTS`]; the test programs print the number of omitted tests. AddressSanitizer
-//! runs all tests against the real kernel, and detects invalid memory accesses of the compiled code.
+//! Each tool has gaps. Miri interprets Rust by its rules, but knows few system calls. Miri
+//! therefore runs only [`MIRI_TESTS`]; the test programs print how many tests are left out.
+//! AddressSanitizer runs all tests against the real kernel, and detects invalid memory accesses of
+//! the compiled code.
 
 use std::process::Command;
 
-use clap::{Args, ValueEnum};
-
-use crate::failure::{Failure, Result};
+use crate::failure::{self, Result};
 use crate::{program, workspace};
 
 /// The crates with unsafe code.
 const CRATES: [&str; 2] = ["tardy-app", "tardy-sys"];
-/// The target for which tests are built; its toolchain includes the sanitizer's library.
+/// The target for which the tests are built; the sanitizer's library is part of its toolchain.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Tests of `tardy-sys` whose system calls Miri knows. `tardy-app` has no such test, because Miri
@@ -26,77 +25,35 @@ const MIRI_TESTS: [&str; 4] = [
     "scoped::tests::what_no_thread_can_do_the_calling_one_does",
 ];
 
-/// A tool that detects undefined behaviour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Tool {
-    /// Miri, on the tests that it can run
-    Miri,
-    /// AddressSanitizer, on all tests
-    Address,
-}
-
-/// `cargo xtask sanitize`.
-#[derive(Debug, Args)]
-pub(crate) struct SanitizeArguments {
-    /// The tools to run [default: all]
-    #[arg(long = "tool", value_name = "TOOL,...", value_delimiter = ',')]
-    tools: Vec<Tool>,
-}
-
-/// Runs the task.
-pub(crate) fn run(arguments: &SanitizeArguments) -> Result<()> {
-    let tools = if arguments.tools.is_empty() {
-        Tool::value_variants()
-    } else {
-        &arguments.tools
-    };
-    let failed: Vec<String> = tools
-        .iter()
-        .filter_map(|tool| program::run(&mut tool.command()).err())
+/// Runs both tools.
+pub(crate) fn run() -> Result<()> {
+    let mut miri = tests("miri", &["miri", "test"]);
+    miri.env("MIRIFLAGS", "-Zmiri-disable-isolation")
+        .args(["--", "--exact"])
+        .args(MIRI_TESTS);
+    // RUSTFLAGS replaces the flags in .cargo/config.toml, because a sanitizer does not work in a
+    // static program.
+    let mut address = tests("address", &["test"]);
+    address.env("RUSTFLAGS", "-Zsanitizer=address");
+    let failed: Vec<String> = [miri, address]
+        .iter_mut()
+        .filter_map(|tool| program::run(tool).err())
         .map(|failure| failure.to_string())
         .collect();
-    if failed.is_empty() {
-        Ok(())
-    } else {
-        Err(Failure::new(failed.join("; ")))
-    }
+    failure::unless_empty("", &failed)
 }
 
-impl Tool {
-    /// Returns the command that runs the tests.
-    fn command(self) -> Command {
-        let mut command = Command::new("cargo");
-        command.current_dir(workspace::root()).arg("+nightly");
-        command.args(if self == Self::Miri {
-            &["miri", "test"][..]
-        } else {
-            &["test"]
-        });
-        command.args(["--locked", "--lib", "--target", TARGET]);
-        for name in CRATES {
-            command.args(["--package", name]);
-        }
-        // RUSTFLAGS replaces the flags of .cargo/config.toml, because a sanitizer does not work in
-        // a static program.
-        match self {
-            Self::Miri => command.env("MIRIFLAGS", "-Zmiri-disable-isolation"),
-            Self::Address => command.env("RUSTFLAGS", "-Zsanitizer=address"),
-        };
-        command
-            .arg("--target-dir")
-            .arg(workspace::root().join("target/sanitize").join(self.name()));
-        if self == Self::Miri {
-            command.args(["--", "--exact"]).args(MIRI_TESTS);
-        }
-        command
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Miri => "miri",
-            Self::Address => "address",
-        }
-    }
+/// Returns the command `cargo WORDS` for the tests; its target folder is `target/sanitize/NAME`.
+fn tests(name: &str, words: &[&str]) -> Command {
+    let mut command = Command::new("cargo");
+    command
+        .current_dir(workspace::root())
+        .arg("+nightly")
+        .args(words)
+        .args(["--locked", "--lib", "--target", TARGET, "--target-dir"])
+        .arg(workspace::root().join("target/sanitize").join(name))
+        .args(CRATES.iter().flat_map(|name| ["--package", name]));
+    command
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Writes the content of a static binary in CycloneDX 1.5 (JSON): every linked
-//! crate with its licence, its checksum and its dependencies.
+//! Writes what a static binary contains, in CycloneDX 1.5 (JSON): every linked crate with its
+//! licence, its checksum and its dependencies.
 //!
 //! The same tree always gives the same bytes. `cargo cyclonedx` is not used, because it writes a
 //! time and a random number, and omits Rust's standard library and the C library, which are linked
@@ -47,7 +47,8 @@ fn text(target: &str) -> Result<String> {
         .while_doing(|| "writing JSON".to_owned())
 }
 
-/// Runs `cargo tree` for the linked crates. Each line has a depth, a package and a licence.
+/// Runs `cargo tree` for the linked crates. Each line of the output has a depth, a package and a
+/// licence.
 fn tree(target: &str) -> Result<String> {
     let mut tree = workspace::cargo();
     tree.args(["tree", "--locked", "--package", "tardy", "--no-dedupe"])
@@ -199,7 +200,7 @@ mod tests {
                 assert!(licence.is_string(), "{component}");
                 assert_eq!(has_checksum, !name.starts_with("tardy"), "{component}");
             }
-            // Besides the crates, there are Rust's library and that of C.
+            // Besides the crates, the list contains Rust's standard library and the C library.
             assert_eq!(
                 (references.len(), components.len()),
                 (linked.len() + 2, linked.len() + 2)

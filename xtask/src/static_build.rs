@@ -47,8 +47,8 @@ impl Architecture {
         }
     }
 
-    /// Returns the target to build for. Some use musl, the others the distribution's C library for
-    /// cross-compilation; either is linked statically.
+    /// Returns the target to build for. Some targets use musl, the others the distribution's C
+    /// library for cross-compilation; both link the C library statically.
     fn target(self) -> &'static str {
         match self {
             Self::Aarch64 => "aarch64-unknown-linux-musl",
@@ -59,7 +59,7 @@ impl Architecture {
     }
 
     /// Returns the programs for linking, each with the packages that contain it and the C library;
-    /// none for musl targets.
+    /// no programs for musl targets.
     fn linkers(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Armv7 => &[
@@ -97,7 +97,7 @@ impl Architecture {
             .find(|architecture| architecture.is_here())
     }
 
-    /// Returns whether this is the machine's architecture.
+    /// Returns whether the value is this machine's architecture.
     pub(crate) fn is_here(self) -> bool {
         let here = std::env::consts::ARCH;
         self.name() == if here == "arm" { "armv7" } else { here }
@@ -156,8 +156,8 @@ fn build_again(architecture: Architecture, binary: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the file is a binary of the architecture, and needs no loader. Returns its size in
-/// bytes.
+/// Checks that the file is a binary for the architecture, and needs no dynamic loader. Returns the
+/// file's size in bytes.
 pub(crate) fn check_file(binary: &Path, architecture: Architecture) -> Result<u64> {
     let mut readelf = Command::new(program::required("readelf", "binutils")?);
     readelf.args(["--wide", "--file-header", "--program-headers"]);
@@ -183,7 +183,7 @@ pub(crate) fn check_file(binary: &Path, architecture: Architecture) -> Result<u6
 }
 
 /// Runs the tests of `tardy-sys` with the C library of the distributed binary. `cargo xtask test`
-/// runs them with the C library of this machine, which behaves differently in places.
+/// runs these tests with the C library of this machine, which behaves differently in places.
 pub(crate) fn test_system_calls(architecture: Architecture) -> Result<()> {
     let target = architecture.target();
     add_target(target)?;
@@ -203,7 +203,15 @@ pub(crate) fn build(architecture: Architecture) -> Result<PathBuf> {
     )
 }
 
-/// Builds `tree` into the folder `made`. Names of folders are replaced, so they leave no trace in
+/// Returns the given binary, or builds the distributed one for this machine.
+pub(crate) fn given_or_built(binary: Option<&PathBuf>) -> Result<PathBuf> {
+    workspace::given_or(binary, || {
+        let here = Architecture::here();
+        build(here.ok_or_else(|| Failure::new("there is no static build for this machine"))?)
+    })
+}
+
+/// Builds `tree` into the folder `made`. Names of folders are replaced, so that none of them is in
 /// the binary.
 fn build_in(tree: &Path, made: &Path, architecture: Architecture) -> Result<PathBuf> {
     let target = prepared(architecture)?;
@@ -217,7 +225,8 @@ fn build_in(tree: &Path, made: &Path, architecture: Architecture) -> Result<Path
         Some((made.to_owned(), "/tardy/target")),
         home.map(|home| (home, "/cargo")),
     ];
-    // Flags are separated by blanks, so a folder with a blank in its name cannot be replaced.
+    // The flags are separated by blanks, so the name of a folder cannot be replaced if it contains
+    // a blank.
     let named = named
         .into_iter()
         .flatten()
@@ -248,7 +257,8 @@ pub(crate) fn build_quickly(architecture: Architecture) -> Result<PathBuf> {
     workspace::build(&["--release", "--package", "tardy", "--target", target])
 }
 
-/// Returns the target of the architecture once its linkers and libraries are there.
+/// Returns the target of the architecture. Fails if a linker is missing, and installs Rust's
+/// standard library for the target if necessary.
 fn prepared(architecture: Architecture) -> Result<&'static str> {
     let mut linkers = architecture.linkers().iter();
     if let Some((linker, packages)) = linkers.find(|(linker, _)| program::find(linker).is_none()) {

@@ -30,7 +30,7 @@ impl TablePage {
         lines[rows].iter().map(|line| cells(line)).collect()
     }
 
-    /// Removes the rows whose names `keep` does not accept. The next [`Self::set`] writes the page.
+    /// Removes the rows whose names `keep` rejects. The page is written by the next [`Self::set`].
     pub fn retain(&mut self, keep: impl Fn(&str) -> bool) {
         let lines: Vec<&str> = self.text.lines().collect();
         let rows = rows(&lines).unwrap_or_default();
@@ -40,8 +40,8 @@ impl TablePage {
         self.text = kept.join("\n") + "\n";
     }
 
-    /// Writes a row, and keeps all others. A new row is put before the rows of the names that follow
-    /// in `order`.
+    /// Writes a row; all other rows stay. A new row comes before the rows whose names follow its
+    /// name in `order`.
     ///
     /// # Errors
     /// Returns an error if the page has no table, or cannot be written.
@@ -52,7 +52,7 @@ impl TablePage {
     }
 }
 
-/// Returns the places of the rows of the first table.
+/// Returns which lines are the rows of the first table.
 fn rows(lines: &[&str]) -> Option<std::ops::Range<usize>> {
     let begin = 1 + lines.iter().position(|line| line.starts_with("|---"))?;
     let end = lines[begin..]

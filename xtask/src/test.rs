@@ -73,11 +73,16 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<()> {
     };
     stages.try_run("tests", || run_tests(tools.nextest("run", &[])));
     let tally = junit::Tally::read(&junit_file()?)?;
+    let mut lines = left_out.take()?;
     match Mounts::other() {
-        Some(mounts) => stages.try_run(&format!("tests {mounts}"), || {
-            let tests = tools.nextest("run", &["--filterset", MOUNT_TESTS]);
-            run_tests(mounts.around(&tests))
-        }),
+        Some(mounts) => {
+            stages.try_run(&format!("tests {mounts}"), || {
+                let tests = tools.nextest("run", &["--filterset", MOUNT_TESTS]);
+                run_tests(mounts.around(&tests))
+            });
+            let second_run = junit::Tally::read(&junit_file()?)?;
+            lines = left_out::in_both(lines, &left_out.take()?, &second_run);
+        }
         None => eprintln!("xtask: not root: tests ran with this machine's mounts only"),
     }
     stages.try_run("documentation examples", || {
@@ -86,7 +91,6 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<()> {
         )
     });
 
-    let lines = left_out.lines()?;
     for line in &lines {
         let reason = left_out::reason(line).unwrap_or("reason not listed");
         eprintln!("left out: {line} ({reason})");
@@ -184,8 +188,8 @@ fn is_agreed_at_terminal() -> Result<bool> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-/// Returns an error with the missing programs, for distributions without apt-get. Their packages
-/// have other names.
+/// On distributions without apt-get, returns an error that lists the missing programs. On these
+/// distributions, the packages have other names.
 fn without_apt() -> Result<()> {
     let mut missing: Vec<String> = Vec::new();
     for Package {

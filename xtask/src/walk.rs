@@ -1,9 +1,10 @@
 //! `cargo xtask walk`: runs every command of README and docs in a bare Debian, and compares every
 //! shown output with the tool's output.
 //!
-//! In a command without a shown output, durations are shortened, and CPUs are replaced by existing
-//! ones; everything else runs as written. The walk fails if the tool does not accept a command, or
-//! if a command needs something that the page does not mention and a bare Debian lacks.
+//! If a page shows no output for a command, durations in it are shortened and CPUs are replaced by
+//! existing ones; everything else runs as it is on the page. The walk fails if the tool does not
+//! accept a command, or if a command needs something that the page does not mention and a bare
+//! Debian lacks.
 
 mod page;
 
@@ -13,12 +14,12 @@ use clap::Args;
 
 use crate::debian::Debian;
 use crate::failure::{Failure, Result, While};
-use crate::{static_build, workspace};
+use crate::{failure, static_build, workspace};
 use page::{Example, examples};
 
 /// Folder in which commands run.
 const PLACE: &str = "walk";
-/// Folder with originals of the files that pages assume to exist.
+/// Folder with the originals of files that pages assume to exist.
 const STORE: &str = "store";
 /// Time limit of a command, in s.
 const SECONDS_MAX: u32 = 150;
@@ -34,10 +35,11 @@ pub(crate) struct WalkArguments {
     binary: Option<PathBuf>,
 }
 
-/// What pages assume to exist: its name, and what is copied to this name. A path with a slash is
-/// that of a file of the repository; other names are in the folder [`STORE`]: `run` is an explained
-/// run, `plain` a run without explanations, `runs` a folder of four runs, `cost` a cost run, `k` a
-/// watched run of a guest, `census` the sections of two kernels, and the others are programs.
+/// Files and folders that pages assume to exist: for each, its name, and the original of which it
+/// is a copy. An original with a slash in its path is a file of the repository; other originals are
+/// in the folder [`STORE`]: `run` is an explained run, `plain` a run without explanations, `runs` a
+/// folder of four runs, `cost` a cost run, `k` a watched run of a guest, `census` the sections of
+/// two kernels, and the others are programs.
 const THINGS: &[(&str, &str)] = &[
     ("board7", "run"),
     ("board7-new", "plain"),
@@ -69,7 +71,7 @@ const THINGS: &[(&str, &str)] = &[
 ];
 
 /// Commands that need something that a bare Debian in a virtual machine lacks. Exit code 3 is
-/// correct for them.
+/// correct for these commands.
 const ABSENT: &[(&str, &str)] = &[
     ("--cpus isolated", "there are no isolated CPUs"),
     ("media:player=mpv", "no player"),
@@ -83,7 +85,7 @@ const ABSENT: &[(&str, &str)] = &[
     ("cost build", "there is no compiler, nor a kernel's sources"),
 ];
 
-/// Examples that do not run, with the reason.
+/// Examples that are not run, each with the reason.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("rack", "there are no other machines"),
     ("sbatch", "there is no Slurm"),
@@ -109,12 +111,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
 
 /// Runs the task.
 pub(crate) fn run(arguments: &WalkArguments) -> Result<()> {
-    let architecture = static_build::Architecture::here()
-        .ok_or_else(|| Failure::new("there is no static build for this machine"))?;
-    let binary = arguments
-        .binary
-        .clone()
-        .map_or_else(|| static_build::build(architecture), Ok)?;
+    let binary = static_build::given_or_built(arguments.binary.as_ref())?;
     let debian = Debian::fresh("walk")?;
     debian.put(&binary, "usr/bin/tardy")?;
     prepare(&debian)?;
@@ -140,11 +137,7 @@ pub(crate) fn run(arguments: &WalkArguments) -> Result<()> {
         walk.left_out,
         walk.failed.len()
     );
-    if walk.failed.is_empty() {
-        Ok(())
-    } else {
-        Err(Failure::new(walk.failed.join("\n")))
-    }
+    failure::unless_empty("", &walk.failed)
 }
 
 fn pages() -> Result<Vec<PathBuf>> {
@@ -159,7 +152,7 @@ fn pages() -> Result<Vec<PathBuf>> {
     Ok(pages)
 }
 
-/// Creates what pages assume to exist, except guests.
+/// Creates everything that pages assume to exist, except guests.
 fn prepare(debian: &Debian) -> Result<()> {
     workspace::make_folder(&debian.path(STORE))?;
     let any = "|| [ $? -eq 4 ] || [ $? -eq 1 ]";
@@ -199,8 +192,8 @@ fn prepare(debian: &Debian) -> Result<()> {
     ))
 }
 
-/// Makes runs in guests for the documentation pages that need such runs. These runs are made
-/// outside the bare Debian, which has no QEMU.
+/// Makes the runs in guests that some pages of the documentation need. This happens outside the
+/// bare Debian, because that has no QEMU.
 fn guests(debian: &Debian, binary: &Path) -> Result<()> {
     let lab = |words: &str, name: &str| {
         let mut tardy = std::process::Command::new(binary);
@@ -219,7 +212,7 @@ fn guests(debian: &Debian, binary: &Path) -> Result<()> {
 
 struct Walk {
     debian: Debian,
-    /// The same binary as in the bare Debian.
+    /// The tool: the same binary as in the bare Debian.
     binary: PathBuf,
     failed: Vec<String>,
     run: usize,
@@ -248,12 +241,13 @@ impl Walk {
         Ok(())
     }
 
-    /// Runs an example. The error describes what is wrong with it.
+    /// Runs an example. The error describes what is wrong with the example.
     fn example(&mut self, example: &Example) -> std::result::Result<(), String> {
         self.provide(&example.command)?;
         let mut line = example.as_run();
         if line.starts_with("tardy attach") {
-            // Replaces the page's program, and its first thread, by a running one.
+            // Replaces the IDs of the page's program and its first thread by those of a running
+            // program.
             line = line
                 .replace("$(pidof my_loop)", "$LOOP")
                 .replace("--thread 1240", "--thread $LOOP")
@@ -262,7 +256,7 @@ impl Walk {
                 format!("./my_loop & LOOP=$!; sleep 0.2; {line}; code=$?; kill $LOOP; exit $code");
         }
         if line.starts_with("tardy respond") || line.contains("--until-stopped") {
-            // The command runs until a signal ends it.
+            // The command runs until it gets a signal.
             line = format!("timeout --preserve-status --signal=INT 2 {line}");
         }
         let output = self.debian.output(&format!(

@@ -45,7 +45,7 @@ pub fn build_tardy() -> Result<PathBuf> {
 /// Returns the given binary, or builds one.
 ///
 /// # Errors
-/// Returns an error if the given file does not exist, and the errors of `build`.
+/// Returns an error if the given file does not exist; otherwise fails as `build` does.
 pub fn given_or(
     binary: Option<&PathBuf>,
     build: impl FnOnce() -> Result<PathBuf>,
@@ -57,11 +57,11 @@ pub fn given_or(
     })
 }
 
-/// Builds the binary of [`build_tardy`] with symbols, by which callgrind selects functions. Only
-/// the package `tardy` is compiled again.
+/// Builds the binary of [`build_tardy`] with symbols, from which callgrind knows the functions.
+/// Only the package `tardy` is compiled again.
 ///
 /// # Errors
-/// Returns the errors of [`build_tardy`].
+/// Fails as [`build_tardy`] does.
 pub fn build_with_symbols() -> Result<PathBuf> {
     build(&[
         "--release",
@@ -145,7 +145,7 @@ pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
     std::fs::write(path, content).while_doing(|| format!("writing {}", path.display()))
 }
 
-/// Makes a folder, and those above it.
+/// Makes a folder, and the folders above it.
 ///
 /// # Errors
 /// Returns an error if the folder cannot be made.

@@ -1,5 +1,5 @@
-//! The complete advice: each kernel's verdict, the curves if two kernels were measured, the path
-//! through the rules, and the conclusions.
+//! Makes the complete advice: each kernel's verdict, the curves if two kernels were measured, the
+//! path through the rules, and the conclusions.
 
 use serde::Serialize;
 use tardy_core::series::ClockKind;
@@ -29,7 +29,7 @@ pub struct Advice {
     pub conclusion: String,
     /// Whether PREEMPT_RT is needed.
     pub decision: Decision,
-    /// The verdict on the deadline for the advised kernel; absent without a deadline.
+    /// Whether the advised kernel meets the deadline; absent if the user stated no deadline.
     pub outcome: Option<Outcome>,
     /// The advised kernel, one of the measured kernels.
     pub kernel: Option<String>,
@@ -54,19 +54,20 @@ pub struct Comparison {
     pub fast: String,
     /// The real-time kernel.
     pub real_time: String,
-    /// The kind of clock of both kernels' runs. Virtual time allows a comparison of the lengths of
-    /// code paths only.
+    /// The clock on which the times of both kernels' runs are based. In virtual time, only the
+    /// lengths of code paths can be compared.
     pub clock: ClockKind,
-    /// The fraction of observed wake-ups whose latency is at most the one that the curves use.
+    /// The fraction of observed wake-ups whose latency is at most the latency that the curves use.
     pub probability: f64,
-    /// Relative slowdown of work on the real-time kernel; absent if no runs of costs show it. The
-    /// curves then assume none.
+    /// How much more time work takes on the real-time kernel, as a fraction; absent if no cost run
+    /// shows it. The curves then assume that there is no slowdown.
     pub slowdown: Option<Slowdown>,
     pub curves: Curves,
 }
 
-/// Compiles the advice. `root` is the root of this machine's files. If there is no run, facts about
-/// this machine answer the rules. `probe` is the probe to judge by, if the user named one.
+/// Compiles the advice. `root` is the root of this machine's files. If there is no run, the rules
+/// are answered from facts about this machine. If the user named a probe, `probe` is its name, and
+/// only its samples are judged.
 ///
 /// # Errors
 /// Returns [`SummaryError`] if a run cannot be read.
@@ -91,9 +92,9 @@ pub fn advice(
     for kernel in kernels {
         let reference = fast(kernel.clock).filter(|fast| fast.name != kernel.name);
         let slower = reference.and_then(|fast| slowdown(task.kind, &fast.costs, &kernel.costs));
-        // The length of the work is stated for the fast kernel, and is extended by the measured
-        // slowdown of the judged kernel. If none was measured, the slowdown is 0 for kernels that
-        // are not real-time, and unknown for the others.
+        // The user states how long the work takes on the fast kernel; on another kernel, it takes
+        // longer by that kernel's measured slowdown. A slowdown that was not measured is taken as 0
+        // for kernels that are not real-time, and as unknown for real-time kernels.
         let measured = slower.as_ref().map(|slower| slower.estimate.value);
         let stretch = measured.or((kernel.is_real_time != Some(true)).then_some(0.0));
         let judgement = judgement(kernel, task, probe, stretch)?;
@@ -232,8 +233,9 @@ fn largest(kernel: &Kernel) -> Result<Option<i64>, SummaryError> {
 }
 
 /// Returns the kernels from the most to the least suitable. Kernels that meet the deadline come
-/// first, then the inconclusive ones, then those that miss it. Kernels that meet the deadline are
-/// sorted by how little they preempt, the others by their largest latency.
+/// first, then the inconclusive ones, then those that miss it. Among kernels that meet the
+/// deadline, the least preemptible comes first; the other kernels are sorted by their largest
+/// latency.
 fn by_rank(judged: &[Judgement]) -> Vec<&Judgement> {
     let mut ranked: Vec<&Judgement> = judged.iter().collect();
     ranked.sort_by_key(|judgement| {
@@ -302,7 +304,7 @@ fn measured(judgement: &Judgement, clock: ClockKind) -> Option<MeasuredKernel> {
     })
 }
 
-/// Returns the conclusion of the rules.
+/// Returns the conclusion that follows from the rules.
 fn rule_answer(path: &Path) -> Option<RuleAnswer> {
     let last = path.steps.last()?;
     let yes = if last.is_yes { "yes" } else { "no" };

@@ -1,5 +1,5 @@
-//! Total delay against the length of work, for two kernels: the curves of mckenney2009, figures 1
-//! to 3. The curves are a model, and every output calls them so.
+//! Computes the curves of mckenney2009, figures 1 to 3, which show the total delay against the
+//! length of work for two kernels. The curves are a model, and every output states that.
 
 use serde::Serialize;
 use tardy_core::total_delay::{Crossover, crossover, total_delay};
@@ -31,13 +31,13 @@ pub const WORK_LENGTHS: [Nanos; 16] = [
 pub struct Point {
     /// Length of the work on the fast kernel, which is not real-time.
     pub work_ns: Nanos,
-    /// Time from due to done on the fast kernel, in ns.
+    /// Time from the due time of work until the work is done on the fast kernel, in ns.
     pub real_fast_ns: f64,
-    /// Time from due to done on the real-time kernel, in ns.
+    /// Time from the due time of work until the work is done on the real-time kernel, in ns.
     pub real_time_ns: f64,
 }
 
-/// One figure: two curves and their crossing.
+/// One figure, with two curves and their crossing.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Curves {
     /// Title of the figure.
@@ -48,12 +48,12 @@ pub struct Curves {
     pub latency_fast_ns: Estimate,
     /// Latency of the real-time kernel, in ns.
     pub latency_real_time_ns: Estimate,
-    /// Share by which work takes longer on the real-time kernel; negative if work is faster there,
-    /// 0 if the slowdown is unknown.
+    /// How much longer work takes on the real-time kernel, as a fraction; negative if work is
+    /// faster there, 0 if the slowdown is unknown.
     pub slowdown: Estimate,
     /// The crossing of the two curves.
     pub crossing: Crossover,
-    /// Points of the curves, by length of work.
+    /// The points of both curves, in the order of the length of work.
     pub points: Vec<Point>,
 }
 

@@ -1,11 +1,12 @@
-//! The decision flow of mckenney2009, section 5, as a table of rules. Each rule is answered from
-//! measurements if they suffice, otherwise from the user's statements, otherwise from the
-//! properties of most systems; the last kind of answer is called assumed. The result is the whole
-//! path with its reasons.
+//! Follows the decision flow of mckenney2009, section 5, which is stored as a table of rules. Each
+//! rule is answered from measurements if they suffice. If they do not, it is answered from the
+//! user's statements. If the user stated nothing about it, the rule is answered from the properties
+//! of most systems, and the answer is called assumed. The result is the whole path with its
+//! reasons.
 //!
 //! The user's statement about the machine overrides the detected machine, because commands are
-//! often typed in a virtual machine in which the real-time work does not run. Curves from runs of
-//! the lab answer no rule: they compare only the lengths of code paths.
+//! often typed in a virtual machine in which the real-time work does not run. Curves from the lab's
+//! runs are not used to answer a rule, because they compare only the lengths of code paths.
 
 use serde::Serialize;
 use tardy_core::bytes::format_bytes;
@@ -20,7 +21,7 @@ use super::task::{Task, WorkKind};
 pub const UTILISATION_HIGH: f64 = 0.5;
 /// Shortest work that counts as long: "hundreds of milliseconds" (mckenney2009, section 5).
 pub const WORK_LONG: Nanos = Nanos::from_millis(100);
-/// Shortest work that counts as long if it is all system time: the crossing of the lines at "about
+/// Shortest work that counts as long if it is all system time: the paper's lines cross at "about
 /// one millisecond" (mckenney2009, section 3).
 pub const WORK_LONG_IN_KERNEL: Nanos = Nanos::from_millis(1);
 
@@ -28,9 +29,9 @@ pub const WORK_LONG_IN_KERNEL: Nanos = Nanos::from_millis(1);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Choice {
-    /// A kernel that starts work soon (PREEMPT_RT).
+    /// A kernel that starts work quickly (PREEMPT_RT).
     RealTime,
-    /// A kernel that gets much work done.
+    /// A kernel with a high throughput.
     RealFast,
 }
 
@@ -57,11 +58,11 @@ pub enum Rule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
-    /// From runs, or from facts about this machine.
+    /// The answer comes from runs, or from facts about this machine.
     Measured,
-    /// From the user's statements.
+    /// The answer comes from the user's statements.
     Stated,
-    /// From the properties of most systems.
+    /// The answer comes from the properties of most systems.
     Assumed,
 }
 
@@ -69,7 +70,7 @@ pub enum Basis {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Step {
     pub rule: Rule,
-    /// The rule as a question.
+    /// The rule, worded as a question.
     pub question: &'static str,
     /// Whether the answer was yes.
     pub is_yes: bool,
@@ -123,7 +124,8 @@ type Answer = (bool, Basis, String);
 
 const SECTION: &str = "mckenney2009, section 5";
 
-/// The flow, first question first. The questions and their order are from the paper.
+/// The decision flow, with the first question first. The questions and their order are from the
+/// paper.
 const FLOW: &[Entry] = &[
     Entry {
         rule: Rule::ThroughputOnly,

@@ -1,5 +1,5 @@
-//! The most effective improvements: settings of the machine that differ from the recommendation.
-//! Settings that explain a warning of the runs come first.
+//! Finds the most effective improvements: settings of the machine that differ from the
+//! recommendation. Settings that explain a warning of the runs come first.
 
 use serde::Serialize;
 use tardy_core::cpu::CpuList;
@@ -27,7 +27,7 @@ pub struct Improvements {
     pub machine: String,
     /// Settings that can be improved: first those that explain a warning, then the most important.
     pub improvable: Vec<Help>,
-    /// A check that is left out of all these lists, because PREEMPT_RT is not needed.
+    /// The check that is in none of these lists because PREEMPT_RT is not needed.
     pub left_out: Option<&'static str>,
     /// Number of settings that have the recommended value.
     pub good: usize,
@@ -122,8 +122,8 @@ mod tests {
     }
 
     fn of(warnings: &[Warning], answer: Answer) -> Improvements {
-        // The root does not exist: a check that reads files would find nothing, and would report
-        // another reason.
+        // The root does not exist, so a check that reads files would find none and report a
+        // different reason.
         helps(
             &facts(),
             &MachineFacts::default(),

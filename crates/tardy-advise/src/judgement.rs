@@ -1,15 +1,15 @@
 //! Judges whether work was on time on one kernel. Applies [`tardy_core::verdict`] to the
 //! measurements, and adds the margin, the conditions, and a way to decide an inconclusive case.
 //!
-//! The data to judge are, best first: measured completions of work; start latencies against the
-//! time that the work leaves for them; start latencies alone. The stated length of the work is
-//! extended by a measured slowdown. A verdict from start latencies and the length of the work is
-//! called a model.
+//! The verdict uses the best available data, in this order: measured completions of work; start
+//! latencies, compared with the deadline minus the length of the work; start latencies alone. A
+//! measured slowdown is added to the length of the work that the user stated. A verdict from start
+//! latencies and the length of the work is called a model.
 //!
-//! The verdict uses the same `verdict::judge` as a run, on one probe's counts over all runs of a
-//! kernel. Measurements take precedence over the rules of [`crate::flow`]. A run in virtual time
-//! gets no verdict: it measures lengths of code paths, which do not decide whether a deadline is
-//! met.
+//! The function `verdict::judge`, which also judges single runs, makes the verdict from one probe's
+//! counts, added up over all runs of a kernel. Measurements take precedence over the rules of
+//! [`crate::flow`]. A run in virtual time gets no verdict, because it measures lengths of code
+//! paths, which do not decide whether a deadline is met.
 
 mod taken;
 
@@ -35,15 +35,17 @@ const YEAR: Nanos = Nanos::from_secs(31_557_600);
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "basis", rename_all = "kebab-case")]
 pub enum Basis {
-    /// Completions: work was done, and the time from due to done was measured.
+    /// Completions were measured. A completion is the time from the due time of a unit of work
+    /// until the unit was done.
     Completion {
         /// The judged probe.
         probe: String,
         /// How long the timed work takes without interruption; absent if the run does not record
         /// it.
         length_ns: Option<Nanos>,
-        /// Time that the model adds because the user's work is longer than the timed work; negative
-        /// if the user's work is shorter, 0 if its length is unknown or equal.
+        /// Time that the model adds because the user's work is longer than the timed work. Negative
+        /// if the user's work is shorter; 0 if both are equally long, or if the length of the
+        /// user's work is unknown.
         added_ns: Nanos,
     },
     /// Start latencies were measured, and the model adds the length of the work.
@@ -52,8 +54,8 @@ pub enum Basis {
         probe: String,
         /// Length of the work, including the slowdown.
         work_ns: Nanos,
-        /// Slowdown as a fraction of the work's length; absent if it was not measured. The work is
-        /// then not extended.
+        /// Slowdown as a fraction of the work's length; absent if it was not measured. If the
+        /// slowdown was not measured, the length of the work is not extended.
         slowdown: Option<f64>,
     },
     /// Start latencies were measured, and the length of the work is unknown.
@@ -74,14 +76,15 @@ pub struct Margin {
     /// `to_deadline_ns` as a fraction of the deadline.
     pub share: f64,
     /// The lowest percentile that covers the share of work that must be on time, with its upper
-    /// bound at 95 %; absent if no miss is allowed or no percentile is bounded.
+    /// bound at 95 % confidence; absent if no miss is allowed, or if no such percentile has an
+    /// upper bound.
     pub bounded: Option<BoundedMargin>,
 }
 
-/// The minimum distance of a percentile from the deadline.
+/// The distance of a percentile's upper bound from the deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct BoundedMargin {
-    /// The percentile, as a fraction of the work.
+    /// The percentile, as a fraction of all units of work.
     pub probability: f64,
     /// Upper bound of the percentile, at 95 % confidence.
     pub upper_ns: Nanos,
@@ -105,7 +108,7 @@ pub struct Conditions {
     pub scheduling: Option<String>,
     /// Whether the tool limited the C-states of CPUs while it measured.
     pub is_kept_awake: bool,
-    /// The kind of clock of the runs.
+    /// The clock on which the times of the runs are based.
     pub clock: ClockKind,
 }
 
@@ -117,11 +120,11 @@ pub struct Judgement {
     pub is_real_time: Option<bool>,
     /// The kernel's preemption model; absent if the runs do not record it.
     pub preemption: Option<PreemptionModel>,
-    /// The largest latency, plus the work that the model adds; also given in virtual time. Absent
-    /// if there is nothing to judge.
+    /// The largest latency, plus the work that the model adds. Runs in virtual time have this
+    /// value, too. Absent if there is nothing to judge.
     pub largest_ns: Option<Nanos>,
-    /// Relative slowdown of work compared with the least preemptible kernel; absent if one of the
-    /// two kernels has no runs of costs.
+    /// How much more time work takes than on the least preemptible kernel, as a fraction; absent if
+    /// one of the two kernels has no cost runs.
     pub slowdown: Option<Slowdown>,
     /// The data that were judged; absent if there are none.
     pub judged: Option<Basis>,
@@ -131,11 +134,11 @@ pub struct Judgement {
     pub no_verdict_because: Option<String>,
     /// The distance from the deadline.
     pub margin: Option<Margin>,
-    /// Measuring time that would decide the verdict if misses remain as rare as they were; absent
-    /// if no time would.
+    /// How long to measure until the verdict is decided, if misses stay as rare as they were;
+    /// absent if no length of measurement would decide it.
     pub measure_longer_ns: Option<Nanos>,
-    /// Upper bound of the misses in a year, at 95 %, if the conditions stay the same; absent if the
-    /// measurements allow no conclusion.
+    /// Upper bound of the number of misses in a year, at 95 % confidence, if the conditions stay
+    /// the same; absent if the measurements allow no conclusion.
     pub misses_a_year_at_most: Option<f64>,
     /// The conditions under which the verdict holds.
     pub conditions: Option<Conditions>,
@@ -287,7 +290,8 @@ fn evidence(taken: &[JudgedProbe]) -> Evidence {
     }
 }
 
-/// Returns `warned` plus the information that imported runs lack, without duplicates.
+/// Returns `warned`, plus texts that name the information that imported runs lack, without
+/// duplicates.
 fn incomplete(mut warned: Vec<String>, taken: &[JudgedProbe]) -> Vec<String> {
     for text in taken
         .iter()
@@ -301,9 +305,9 @@ fn incomplete(mut warned: Vec<String>, taken: &[JudgedProbe]) -> Vec<String> {
     warned
 }
 
-/// Returns how misses cluster in all runs together. The runs' dispersions are averaged, weighted by
-/// their misses; without misses, the largest one is used. An unseen event may be as large as in the
-/// worst run.
+/// Returns how strongly misses cluster, computed from all runs together. The dispersions of the
+/// runs are averaged, weighted by each run's number of misses. If no run has a miss, the largest
+/// dispersion is used. An event that no run has seen may cause as many misses as in the worst run.
 fn clustering(taken: &[JudgedProbe]) -> Option<Clustering> {
     let of_runs: Vec<(f64, Clustering)> = taken
         .iter()
@@ -333,8 +337,8 @@ fn clustering(taken: &[JudgedProbe]) -> Option<Clustering> {
     ))
 }
 
-/// Returns the smallest extremal index of the runs: the index of the strongest clustering of late
-/// samples. `None` if the index of a run is unknown.
+/// Returns the smallest extremal index of the runs, which stands for the strongest clustering of
+/// late samples. `None` if the index of any run is unknown.
 fn least_index(taken: &[JudgedProbe]) -> Option<f64> {
     let indices = taken
         .iter()

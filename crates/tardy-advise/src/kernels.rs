@@ -16,12 +16,12 @@ use tardy_results::decision::{PreemptionModel, kernel_name};
 pub enum ReadError {
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// A run of costs cannot be read.
+    /// A cost run cannot be read.
     #[error(transparent)]
     Cost(#[from] CostSummaryError),
 }
 
-/// A run of latencies or completions. Its samples are read only when needed.
+/// A run that measured latencies or completions. Its samples are read only when needed.
 #[derive(Debug, Clone)]
 pub struct LatencyRun {
     pub folder: PathBuf,
@@ -32,16 +32,17 @@ pub struct LatencyRun {
 /// All runs that were made on one kernel.
 #[derive(Debug, Clone)]
 pub struct Kernel {
-    /// Release and preemption model. If several kernels have the same ones, host and command line
-    /// follow, and a note for virtual time.
+    /// Name of the kernel, which consists of its release and its preemption model. If several
+    /// kernels have the same release and model, the host and the command line follow in parentheses
+    /// and, if the time is virtual, a note about that.
     pub name: String,
     /// Whether the kernel has PREEMPT_RT; absent if the runs do not record it.
     pub is_real_time: Option<bool>,
-    /// The kind of clock of the runs.
+    /// The clock on which the times of the runs are based.
     pub clock: ClockKind,
     /// The machine of the first run.
     pub machine: MachineFacts,
-    /// Runs of latencies and completions.
+    /// The runs that measured latencies or completions.
     pub runs: Vec<LatencyRun>,
     /// Runs of costs.
     pub costs: Vec<CostSummary>,
@@ -142,7 +143,7 @@ fn without_lab_words(command_line: &str) -> String {
     words.join(" ")
 }
 
-/// Adds distinguishing facts to kernels that have the same name.
+/// Adds distinguishing facts to the names of kernels that have the same name.
 fn tell_apart(kernels: &mut [Kernel]) {
     let names: Vec<String> = kernels.iter().map(|kernel| kernel.name.clone()).collect();
     for (index, kernel) in kernels.iter_mut().enumerate() {

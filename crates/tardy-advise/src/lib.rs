@@ -1,5 +1,5 @@
-//! Chooses a kernel for a piece of work, and judges whether the work was in time: from runs, the
-//! user's statements about the work, and published numbers.
+//! Uses runs, the user's statements about the work, and published numbers to choose a kernel for a
+//! piece of work and to judge whether the work was on time.
 #![forbid(unsafe_code)]
 
 pub mod advice;

@@ -1,4 +1,4 @@
-//! The conclusions of mckenney2009 from its numbers: tables 5 to 7, figures 1 to 3.
+//! Repeats the conclusions of mckenney2009 from its numbers: tables 5 to 7, figures 1 to 3.
 
 use serde::Serialize;
 use tardy_core::total_delay::Crossover;
@@ -35,13 +35,14 @@ pub struct Conclusions {
 pub struct PublishedCrossover {
     /// Slowdown of the real-time kernel, in percent.
     pub slowdown_percent: f64,
-    /// The words before the number in the paper.
+    /// The words that precede the number in the paper.
     pub words: String,
     /// The crossing as printed, in ms.
     pub printed_ms: f64,
     /// The crossing as computed from the printed latencies and the slowdown, in ms.
     pub model_ms: f64,
-    /// The latency of real fast that would give the printed crossing, in ms. The paper states 3 ms.
+    /// The latency of the kernel `real-fast` that would give the printed crossing, in ms. The paper
+    /// states 3 ms.
     pub latency_fast_needed_ms: f64,
 }
 
@@ -64,9 +65,9 @@ pub struct Advantage {
     pub year: u32,
     /// `real`, `user` or `sys`.
     pub time: String,
-    /// Computed from the printed averages, in percent.
+    /// The slowdown, computed from the printed averages, in percent.
     pub percent: f64,
-    /// Interval of the ratio of the means, in percent; absent if the trials do not vary.
+    /// Confidence interval of the ratio of the means, in percent; absent if the trials do not vary.
     pub interval_percent: Option<(f64, f64)>,
 }
 
@@ -322,8 +323,8 @@ mod tests {
         );
     }
 
-    /// Section 3 states "more than about" ten milliseconds and "about" one millisecond. Its own
-    /// numbers give 17.8 ms and 2.77 ms.
+    /// Section 3 states "more than about" ten milliseconds and "about" one millisecond. The paper's
+    /// own numbers give 17.8 ms and 2.77 ms.
     #[test]
     fn the_crossovers_that_the_text_states_do_not_follow_from_its_numbers() {
         let rows: Vec<String> = conclusions()

@@ -1,4 +1,5 @@
-//! Slowdown of work on one kernel relative to another, from runs of `tardy cost` on both.
+//! Computes how much slower work is on one kernel than on another, from runs of `tardy cost` on
+//! both.
 //!
 //! A program that is timed as a whole is preferred to single services, because it uses services in
 //! a realistic mix; mckenney2009 also timed programs. For services, the slowdown is the geometric
@@ -20,7 +21,7 @@ use tardy_results::cost::summary::{CostSummary, MetricSummary, median};
 pub struct Slowdown {
     /// Slowdown as a fraction: 0 for none, negative if work is faster.
     pub estimate: Estimate,
-    /// The measurement behind the estimate, as text.
+    /// The measurement on which the estimate is based, as text.
     pub measured_by: String,
 }
 
@@ -50,9 +51,10 @@ fn is_alike(base: &CostSummary, other: &CostSummary) -> bool {
         && base.how.command == other.how.command
 }
 
-/// Returns the slowdown of a timed program for `kind`. As in mckenney2009, real time stands for all
-/// kinds of work together, and system time for work in the kernel. User time stands for
-/// computation. `None` for work in memory, which has no such time.
+/// Returns the slowdown of a timed program, for work of kind `kind`. The kind of work selects the
+/// time that is compared. As in mckenney2009, elapsed time is compared for all kinds together, and
+/// system time for work in the kernel. User time is compared for computation. Returns `None` for
+/// work in memory, because none of these times measures it.
 fn of_program(kind: Option<WorkKind>, base: &CostSummary, other: &CostSummary) -> Option<Slowdown> {
     if base.how.set == CostSet::Metrics {
         return None;

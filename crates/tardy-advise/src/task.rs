@@ -1,5 +1,5 @@
-//! The user's description of the real-time work. A missing statement is absent; this module assumes
-//! nothing.
+//! The user's description of the real-time work. A statement that the user did not make is absent;
+//! this module assumes no values.
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
@@ -24,7 +24,7 @@ pub struct Task {
     pub utilisation: Option<f64>,
     /// Memory that all programs together use, in bytes.
     pub memory_bytes: Option<u64>,
-    /// Whether only the amount of work done counts.
+    /// Whether only throughput matters.
     pub is_throughput_only: Option<bool>,
     /// Whether parallel threads wait for each other at barriers.
     pub has_barriers: Option<bool>,
@@ -75,13 +75,14 @@ impl Task {
         Ok(())
     }
 
-    /// Returns the allowed share of misses as verdicts take it: `None` if it is 0.
+    /// Returns the allowed share of misses in the form that verdicts expect, which is `None` for a
+    /// share of 0.
     #[must_use]
     pub fn misses_allowed(&self) -> Option<f64> {
         self.misses.filter(|share| *share > 0.0)
     }
 
-    /// Returns the length of the work if it is slower by the share `slowdown`.
+    /// Returns how long the work takes if it is slowed down by the fraction `slowdown`.
     #[must_use]
     pub fn stretched(&self, slowdown: f64) -> Option<Nanos> {
         self.work_ns

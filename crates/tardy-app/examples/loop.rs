@@ -3,7 +3,7 @@
 //!     cargo build --release -p tardy-app --example loop
 //!     tardy run --load none --for 10s --deadline 500us -- target/*/release/examples/loop
 //!
-//! Arguments: period in us (1000), cycles until it ends (60000).
+//! Arguments: the period in us (default 1000) and the number of cycles to run (default 60000).
 
 use std::time::Duration;
 

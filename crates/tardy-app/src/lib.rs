@@ -18,11 +18,11 @@
 //! ```
 //!
 //! The loop is measured if `tardy run -- ./program` started the program; otherwise, the calls do
-//! nothing. [`Loop::due`] and [`Loop::done`] allocate nothing, take no lock and never wait. Neither
-//! function makes a system call if the clock can be read without one. If tardy reads too slowly,
+//! nothing. [`Loop::due`] and [`Loop::done`] allocate nothing, take no lock and never wait. If the
+//! clock can be read without a system call, neither function makes one. If tardy reads too slowly,
 //! cycles are dropped and counted as lost.
 //!
-//! `include/tardy.h` offers the same for C and C++, with the same shared memory.
+//! `include/tardy.h` offers the same for C and C++, and uses the same layout of the shared memory.
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -43,7 +43,7 @@ use std::io;
 
 use region::Region;
 
-/// A loop of one thread. tardy measures it if tardy started the program.
+/// A loop that runs on one thread. tardy measures it if tardy started the program.
 #[derive(Debug)]
 pub struct Loop {
     open: Option<Open>,
@@ -73,15 +73,16 @@ pub enum OpenError {
 impl Loop {
     /// Opens a loop named `name` for the calling thread.
     ///
-    /// `period` is the time between two due times in ns. If it is not 0, all due times must lie on
-    /// one grid, `first + k * period`. If it is 0, there is no grid: due times can be late, but
-    /// none is skipped.
+    /// `period` is the time between two due times in ns. If `period` is not 0, all due times must
+    /// be at `first + k * period` for whole numbers `k`. If `period` is 0, due times may have any
+    /// distance: a cycle can be late, but no due time is counted as skipped.
     ///
-    /// Without tardy (the variable `TARDY_APP` is not set), the returned loop is not measured: its
-    /// calls do nothing.
+    /// If tardy did not start the program (the variable `TARDY_APP` is not set), the returned loop
+    /// is not measured, and its calls do nothing.
     ///
     /// # Errors
-    /// Returns [`OpenError`]; the caller can continue with [`Loop::unmeasured`].
+    /// Returns [`OpenError`] if the loop cannot be measured; the caller can continue with
+    /// [`Loop::unmeasured`].
     pub fn open(name: &str, period: i64) -> Result<Self, OpenError> {
         match std::env::var_os("TARDY_APP").filter(|path| !path.is_empty()) {
             None => Ok(Self::unmeasured()),
@@ -99,7 +100,7 @@ impl Loop {
     /// `TARDY_APP`.
     ///
     /// # Errors
-    /// Returns [`OpenError`].
+    /// Returns an [`OpenError`] if the loop cannot be measured.
     pub fn open_at(path: &std::path::Path, name: &str, period: i64) -> Result<Self, OpenError> {
         Ok(Self {
             open: Some(Open {
@@ -196,7 +197,8 @@ mod tests {
     use std::io::Read;
     use std::path::{Path, PathBuf};
 
-    /// A shared file as tardy makes it: the head, then regions with rings of `slots` cycles each.
+    /// Makes a shared file like the one that tardy makes: the head, then regions with rings of
+    /// `slots` cycles each.
     struct SharedFile(PathBuf);
 
     impl SharedFile {
@@ -297,7 +299,7 @@ mod tests {
         ));
         assert!(matches!(open(&shared.0, "n", -1), Err(OpenError::Argument)));
         let mut bytes = std::fs::read(&shared.0).unwrap();
-        // 200 regions would extend beyond the end of the file.
+        // The head claims 200 regions, which would extend beyond the end of the file.
         bytes[8] = 200;
         std::fs::write(&shared.0, &bytes).unwrap();
         assert!(matches!(open(&shared.0, "n", 0), Err(OpenError::Version)));

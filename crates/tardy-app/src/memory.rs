@@ -1,5 +1,5 @@
-//! The only unsafe code of the crate: mmap(2), munmap(2) and clock_gettime(2), declared here
-//! because the crate depends on nothing.
+//! The only unsafe code of the crate: mmap(2), munmap(2) and clock_gettime(2). The module declares
+//! them itself, because the crate has no dependencies.
 //!
 //! The declarations are valid for Linux on 64-bit CPUs. On other systems, memory cannot be mapped:
 //! every attempt returns an error.
@@ -80,7 +80,7 @@ mod system {
                 .ok_or_else(|| io::Error::other("mapped at address zero"))
         }
 
-        /// Returns all mapped words. The first ones are the head of the file.
+        /// Returns all mapped words. They start with the head of the file.
         #[inline]
         pub(crate) fn words(&self) -> &[AtomicU64] {
             // SAFETY: the mapping has `self.words` words, starts at a page, and lives as long as
@@ -114,7 +114,7 @@ mod system {
 mod system {
     use super::{AtomicU64, File, io};
 
-    /// Cannot exist, because no memory can be mapped on this system.
+    /// A value of this type cannot exist, because no memory can be mapped on this system.
     #[derive(Debug)]
     pub(crate) struct Memory(std::convert::Infallible);
 

@@ -15,8 +15,8 @@ use crate::memory::Memory;
 #[derive(Debug)]
 pub(crate) struct Region {
     memory: Memory,
-    /// The lock on this file shows tardy that the program is alive. The kernel releases the lock
-    /// however the program ends.
+    /// The lock on this file shows tardy that the program is alive. The kernel releases the lock no
+    /// matter how the program ends.
     _file: File,
     begin: usize,
     slots: u64,
@@ -101,8 +101,8 @@ impl Region {
         &self.memory.words()[self.begin + place]
     }
 
-    /// Records the start of a cycle. The due times of consecutive cycles alternate between two
-    /// words, so a reader never takes the next cycle's due time for the current one's.
+    /// Records the start of a cycle. Consecutive cycles write their due times to two words in turn,
+    /// so a reader never takes the next cycle's due time for the current cycle's.
     #[inline]
     pub(crate) fn begin(&mut self, due: i64) {
         self.begun += 1;
@@ -120,8 +120,8 @@ impl Region {
                 .word(TAIL)
                 .load(Ordering::Acquire)
                 .wrapping_add(self.slots);
-            // The ring is still full, so this cycle is lost. tardy sees the number and position of
-            // lost cycles from the gap in the cycle numbers.
+            // The ring is still full, so this cycle is lost. tardy notices this by the gap in the
+            // cycle numbers.
             if self.head == self.free_until {
                 return;
             }
@@ -146,7 +146,8 @@ impl Region {
     }
 }
 
-/// Returns the number of the calling thread, read from the link /proc/thread-self; 0 without /proc.
+/// Returns the ID of the calling thread, read from the link /proc/thread-self; 0 if /proc is not
+/// mounted.
 fn thread_id() -> u64 {
     let link = std::fs::read_link("/proc/thread-self").unwrap_or_default();
     link.file_name()

@@ -11,7 +11,7 @@ use crate::failure::{Failure, Result};
 use crate::figure::scratch;
 use crate::{program, workspace};
 
-/// The npm package of the checker, with its major version. This version defines the rules that are
+/// The npm package of the checker, with its major version. The version defines the rules that are
 /// checked.
 const AXE: &str = "axe-core@4";
 

@@ -2,8 +2,8 @@
 //! the recorder, bytes that it writes, and CPU time of the recorded loop. The recorders record the
 //! same loop one after another.
 //!
-//! The peers record the whole machine. A second command searches for late wake-ups; its cost is not
-//! counted here.
+//! The peers can only record the whole machine. A second command searches for late wake-ups; its
+//! cost is not counted here.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use super::threads;
 use crate::failure::{Failure, Result, While};
 use crate::program;
 
-/// CPU time and bytes of `tardy attach`, compared with the peers'.
+/// Compares CPU time and bytes of `tardy attach` with those of its peers.
 pub(crate) const FIGURE: Figure = Figure {
     name: "attach-cost",
     promise: "`tardy attach` takes no more CPU time and no more bytes per wake-up than the cheaper of perf sched and trace-cmd, loses no wake-up, and takes at most 3 % of one CPU for 20,000 wake-ups a second",
@@ -25,9 +25,9 @@ pub(crate) const FIGURE: Figure = Figure {
 
 /// Period of each thread of the loop, in us.
 const PERIOD_US: u32 = 1000;
-/// Maximum share of one CPU for 20,000 wake-ups a second, in percent.
+/// Maximum CPU time of `tardy attach` at 20,000 wake-ups a second, in percent of one CPU.
 const SHARE_MAX: f64 = 3.0;
-/// Maximum time until the loop has its threads.
+/// Maximum time that the loop may take to start its threads.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A recorder of the loop's wake-ups.
@@ -48,16 +48,16 @@ impl Recorder {
     }
 }
 
-/// The cost of one recording, for each wake-up of the loop.
+/// The cost of one recording, per wake-up of the loop.
 #[derive(Debug, Clone, Copy)]
 struct Cost {
     cpu_us: f64,
     bytes: f64,
-    /// CPU time of the loop's threads.
+    /// CPU time of all threads of the loop.
     loop_us: f64,
 }
 
-/// The followed program: cyclictest with several threads.
+/// The recorded program: cyclictest with several threads.
 struct Loop {
     child: Child,
     threads: u32,
@@ -82,7 +82,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     let mut is_held = true;
     for peer in [Recorder::Perf, Recorder::TraceCmd] {
         let looped = Loop::start(bench, threads)?;
-        // trace-cmd refuses kernels without the function tracer, for example.
+        // trace-cmd fails, for example, on a kernel without the function tracer.
         if let Err(refusal) = looped.recorded(bench, peer, 1) {
             measured
                 .notes
@@ -145,7 +145,7 @@ fn cells(recorder: Recorder, costs: &[Cost]) -> Vec<String> {
 impl Loop {
     fn start(bench: &Bench, threads: u32) -> Result<Self> {
         let mut command = Command::new(program::required("cyclictest", "rt-tests")?);
-        // With -D, cyclictest ends after an hour even if this program is killed.
+        // The option -D makes cyclictest end after an hour even if this program is killed.
         command.args(
             format!("-q -t {threads} -i {PERIOD_US} -d 0 -p 20 -D 1h --policy=fifo").split(' '),
         );
@@ -224,7 +224,7 @@ impl Drop for Loop {
     }
 }
 
-/// Fails if attach lost events of wake-ups, or recorded no wake-up.
+/// Fails if `tardy attach` lost wake-up events, or recorded no wake-up.
 fn demand_every_wake_up(printed: &str) -> Result<()> {
     let found: Value = serde_json::from_str(printed)
         .map_err(|error| Failure::new(format!("the result of attach: {error}")))?;

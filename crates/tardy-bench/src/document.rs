@@ -1,4 +1,4 @@
-//! Results as text, and their rows in docs/promises.md.
+//! Writes results as text, and as rows of docs/promises.md.
 
 use std::fmt::Write;
 use std::fs;
@@ -73,7 +73,7 @@ fn machine() -> String {
     )
 }
 
-/// Writes the row of `figure` in docs/promises.md.
+/// Writes the row of `figure` into docs/promises.md.
 pub(crate) fn replace(figure: &Figure, measured: &FigureResult) -> Result<()> {
     let row = [
         name(figure),

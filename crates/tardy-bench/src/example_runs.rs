@@ -11,7 +11,7 @@ use crate::failure::{Failure, Result, While};
 use crate::figure::scratch;
 use crate::program;
 
-/// Exit codes of a run or a comparison that has a result.
+/// Exit codes that a run or a comparison with a result can have.
 const SHOWN: [i32; 3] = [0, 1, 4];
 
 /// Maximum wait for a run to start.
@@ -24,8 +24,8 @@ pub(crate) struct ExampleRuns {
 }
 
 impl ExampleRuns {
-    /// Makes the runs, which takes about a minute. If the requirements of `--explain` are missing,
-    /// tardy makes the explained run without it.
+    /// Makes the runs, which takes about a minute. If this machine cannot run `--explain`, the run
+    /// that should be explained is made without it.
     pub(crate) fn make(tardy: &Path) -> Result<Self> {
         let folder = scratch()?;
         let runs = Self {
@@ -56,7 +56,8 @@ impl ExampleRuns {
         &self.tardy
     }
 
-    /// Returns the command `tardy` in the folder, with words that are separated by blanks.
+    /// Returns the command `tardy` with these arguments, separated by blanks, to be run in the
+    /// folder.
     fn command(&self, words: &str) -> Command {
         let mut command = Command::new(&self.tardy);
         command

@@ -4,9 +4,7 @@ use std::cell::RefCell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 
-use serde_json::Value;
 use tardy_sys::affinity;
 
 use crate::failure::{Failure, Result, While};
@@ -27,15 +25,15 @@ pub(crate) struct Figure {
 pub(crate) struct Bench {
     /// The tool's binary.
     pub(crate) tardy: PathBuf,
-    /// Whether runs should be short.
+    /// Whether to measure only short runs.
     pub(crate) is_quick: bool,
-    /// The distinct commands of the current figure.
+    /// The commands run for the current figure, without repetitions.
     pub(crate) commands: RefCell<Vec<String>>,
 }
 
 impl Bench {
-    /// Records a command for the result, without temporary folders and without the folders of
-    /// programs.
+    /// Records a command for the result, without the names of temporary folders and without the
+    /// folders of programs.
     pub(crate) fn note(&self, command: &Command) {
         let line = program::line(command);
         let words = line.split(' ').map(|word| {
@@ -63,15 +61,8 @@ impl Bench {
         program::capture(command)
     }
 
-    /// Like [`Self::capture`], for a command that prints JSON.
-    pub(crate) fn capture_json(&self, command: &mut Command) -> Result<Value> {
-        let text = self.capture(command)?;
-        serde_json::from_str(&text)
-            .while_doing(|| format!("reading the JSON of `{}`", program::line(command)))
-    }
-
     /// Returns the CPU to measure: the last one, because the first serves most interrupts. Fails if
-    /// no other CPU is left for other tasks.
+    /// the machine has only one CPU, because other tasks would then share it.
     pub(crate) fn measured_cpu(&self) -> Result<u32> {
         let cpus = affinity::get(0).while_doing(|| "asking for the CPUs".to_owned())?;
         match cpus[..] {
@@ -79,20 +70,6 @@ impl Bench {
             _ => Err(Failure::new(
                 "this figure needs a second CPU, for everything but the measuring thread",
             )),
-        }
-    }
-}
-
-/// Returns data that several figures share. The first figure that needs the data measures it.
-pub(crate) fn measured_once<T>(
-    cell: &OnceLock<T>,
-    measure: impl FnOnce() -> Result<T>,
-) -> Result<&T> {
-    match cell.get() {
-        Some(measured) => Ok(measured),
-        None => {
-            let measured = measure()?;
-            Ok(cell.get_or_init(|| measured))
         }
     }
 }

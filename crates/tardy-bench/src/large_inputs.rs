@@ -1,4 +1,4 @@
-//! Commands with large inputs: their duration and their peak memory.
+//! Measures how long commands with large inputs take, and how much memory they need at most.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -55,13 +55,14 @@ pub(crate) const IMPORT_RATE: Figure = Figure {
 
 /// Number of samples in 24 hours, in the cyclictest runs of koolwal2009.
 const SAMPLES: u64 = 65_500_000;
-/// Number of series on a large machine: 256 CPUs with four probes.
+/// Number of series on a large machine that has 256 CPUs and runs four probes.
 const SERIES: u32 = 1024;
 /// Number of samples in each of these series: 6.5 s at 1 kHz.
 const SERIES_SAMPLES: u64 = 6_500;
 const BOARDS: u64 = 10_000;
 const BUILDS: u64 = 100;
-/// Number of measured runs of a command. A run before them fills the page cache.
+/// How often a command is run and measured. Before that, the command runs once without measurement,
+/// which fills the page cache.
 const RUNS: usize = 5;
 /// Folder that a command makes; it is removed before each run of the command.
 const MADE: &str = "made";
@@ -75,8 +76,8 @@ struct Timing {
 }
 
 impl Timing {
-    /// Runs `tardy WORDS` [`RUNS`] times in the folder, after a run that fills the page cache. The
-    /// words are separated by blanks. `input` describes the command's input.
+    /// Runs `tardy WORDS` once to fill the page cache, then [`RUNS`] times with measurement, all in
+    /// the folder. The words are separated by blanks. `input` describes the command's input.
     fn of(bench: &Bench, folder: &Path, words: &str, input: &str) -> Result<Self> {
         run_once(bench, folder, words)?;
         let runs = (0..RUNS)
@@ -110,7 +111,7 @@ impl Timing {
     }
 }
 
-/// Returns the result of a figure, with a table of the timings. `note` describes the inputs.
+/// Returns the result of a figure as a table of the timings. `note` describes the inputs.
 fn result(reached: String, timings: &[Timing], note: String) -> FigureResult {
     let head = row([
         "command, input",
@@ -165,7 +166,7 @@ fn run_once(bench: &Bench, folder: &Path, words: &str) -> Result<(f64, f64)> {
     Ok((begin.elapsed().as_secs_f64(), memory))
 }
 
-/// Returns `count`; for a quick run, a twentieth of `count`.
+/// Returns `count`, or a twentieth of it if the runs should be short.
 fn shortened(bench: &Bench, count: u64) -> u64 {
     if bench.is_quick { count / 20 } else { count }
 }
@@ -177,7 +178,8 @@ fn megabytes(folder: &Path, name: &str) -> Result<f64> {
 fn measure_summary(bench: &Bench) -> Result<FigureResult> {
     let samples = shortened(bench, SAMPLES);
     let (mut timings, mut reached) = (Vec::new(), Vec::new());
-    // The last run has a tenth of the samples, and shows memory that does not depend on the length.
+    // The last run has a tenth of the samples, to show whether the memory use depends on their
+    // number.
     for (series, samples) in [(2, samples / 2), (1, samples), (2, samples / 20)] {
         let place = scratch()?;
         made_run::make(&bench.tardy, &place.path().join("run"), series, samples)?;

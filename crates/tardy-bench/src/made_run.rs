@@ -1,8 +1,8 @@
 //! Makes the run folder of a whole day within a minute: takes a real run of a second, and replaces
 //! its samples by random ones.
 //!
-//! The recorder's library encodes the series and the record of the run, so the files have the
-//! format of a real run.
+//! The recorder's library encodes the series and run.json, so the files have the format of a real
+//! run.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -174,8 +174,9 @@ fn write_series(
 }
 
 /// Returns a random latency, distributed as in the tool's runs on a virtual machine: about
-/// log-normal around 13 us when idle and 21 us under load. One sample in a thousand is longer by an
-/// exponential variable with mean 100 us, and one in 300,000 by one with mean 1.5 ms.
+/// log-normal around 13 us when idle and 21 us under load. One sample in a thousand has an
+/// additional delay, exponentially distributed with mean 100 us; one in 300,000 has one with mean
+/// 1.5 ms.
 fn draw_latency(random: &mut Pcg64Mcg, is_loaded: bool) -> i64 {
     let (median, spread) = if is_loaded {
         (21_000.0, 0.25)
@@ -183,7 +184,8 @@ fn draw_latency(random: &mut Pcg64Mcg, is_loaded: bool) -> i64 {
         (13_000.0, 0.15)
     };
     let bits: u64 = random.random();
-    // The sum of four uniform variables of 16 bits has mean 2 and variance 1/3.
+    // The sum of four random 16-bit numbers, as fractions of their range, has mean 2 and variance
+    // 1/3.
     let uniform: f64 = (0..4)
         .map(|part| f64::from((bits >> (16 * part)) as u16) / 65_536.0)
         .sum();

@@ -1,31 +1,23 @@
-//! `cargo xtask bench`: measures the project's promises, side by side with cyclictest and
-//! jitterdebugger.
+//! `cargo xtask bench`: measures the project's promises, some of them beside other tools.
 //!
-//! No result makes the command fail: it prints the result beside the promise, and the reader
-//! judges. This is a separate crate because it needs the product's crates. `cargo xtask` must not
-//! depend on the product's crates.
+//! The command succeeds whatever it measures: it prints each result beside the promise, and the
+//! reader judges. `tardy-bench` is a separate crate because it needs the product's crates.
+//! `cargo xtask` must not depend on the product's crates.
 #![forbid(unsafe_code)]
 
 mod accessibility;
+mod atlas;
 mod attach_cost;
 mod contender;
-mod cost_spread;
 mod document;
-mod drop_in;
 mod example_runs;
-mod explained;
 mod figure;
-mod instructions;
-mod lab;
 mod large_inputs;
 mod made_run;
 mod pairs;
 mod pictures;
-mod real_runs;
-mod sched_trace;
 mod statistics;
 mod threads;
-mod wake_ups;
 
 use std::cell::RefCell;
 use std::process::ExitCode;
@@ -36,14 +28,12 @@ use figure::{Bench, Figure};
 use xtask::failure::Result;
 use xtask::{failure, program, workspace};
 
-/// What `cargo xtask` leaves to this program, with the words of its command line.
+/// The subcommands of `cargo xtask` that this program runs, with the same arguments.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 110)]
 enum Task {
-    /// Measure the project's promises side by side with cyclictest and jitterdebugger
+    /// Measure the project's promises, some of them beside other tools
     Bench(BenchArguments),
-    /// Compare `tardy cyclictest` with the cyclictest of Debian's releases, option by option
-    DropIn(drop_in::DropInArguments),
     /// Check reports for barriers to screen-reader and keyboard users (needs npm)
     Accessibility(accessibility::AccessibilityArguments),
     /// Make the pictures of the documentation
@@ -54,26 +44,15 @@ enum Task {
 
 /// All figures, in the order of the document.
 const FIGURES: &[Figure] = &[
-    instructions::FIGURE,
-    pairs::CPU_TIME,
-    pairs::EQUIVALENCE,
-    real_runs::LOSSES,
-    wake_ups::WAKE_UPS,
-    wake_ups::LIVE_VIEW,
-    real_runs::MEMORY,
-    real_runs::STORED_BYTES,
+    pairs::FIGURE,
     large_inputs::SUMMARY,
     large_inputs::REPORT,
     large_inputs::COMPARISON,
     large_inputs::MANY_CPUS,
     large_inputs::MANY_RUNS,
     large_inputs::IMPORT_RATE,
-    lab::BUDGET,
-    lab::ATLAS,
-    explained::COST,
-    explained::RATE,
+    atlas::FIGURE,
     attach_cost::FIGURE,
-    cost_spread::FIGURE,
 ];
 
 /// `cargo xtask bench`.
@@ -99,7 +78,6 @@ struct BenchArguments {
 fn main() -> ExitCode {
     failure::exit_code(match Task::parse() {
         Task::Bench(arguments) => run(&arguments),
-        Task::DropIn(arguments) => drop_in::run(&arguments),
         Task::Accessibility(arguments) => accessibility::run(&arguments),
         Task::Pictures(arguments) => pictures::run(&arguments),
         Task::MakeRun(arguments) => made_run::run(&arguments),
@@ -115,7 +93,7 @@ fn run(arguments: &BenchArguments) -> Result<()> {
         return Ok(());
     }
     let chosen = failure::chosen("figure", FIGURES, |figure| figure.name, &arguments.names)?;
-    let tardy = workspace::given_or(arguments.tardy.as_ref(), workspace::build_with_symbols)?;
+    let tardy = workspace::given_or(arguments.tardy.as_ref(), workspace::build_tardy)?;
     let bench = Bench {
         tardy,
         is_quick: arguments.quick,

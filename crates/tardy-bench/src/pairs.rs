@@ -1,32 +1,24 @@
-//! CPU time per sample, and equivalence of the median latency, from the same interleaved rounds.
+//! Measures the CPU time per sample of tardy and its peers, in interleaved rounds.
 
-use std::sync::OnceLock;
 use std::time::Duration;
 
-use super::contender::{CONTENDERS, Contender, PERIOD_US, median_latency_us};
-use super::figure::{Bench, Figure, FigureResult, measured_once, row, scratch};
-use super::statistics::{ESTIMATE, Estimate, difference, in_turn, median, ratio};
+use super::contender::{CONTENDERS, Contender, PERIOD_US};
+use super::figure::{Bench, Figure, FigureResult, holds, row, scratch};
+use super::statistics::{ESTIMATE, Estimate, in_turn, median, ratio};
 use super::threads;
 use crate::failure::{Failure, Result};
 
 /// CPU time per sample.
-pub(crate) const CPU_TIME: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "cpu-time",
     promise: "A sample takes at most 5 % more CPU time than in cyclictest (upper 95 % bound)",
-    measure: measure_cpu_time,
-};
-
-/// Equivalence of the median latency with cyclictest's.
-pub(crate) const EQUIVALENCE: Figure = Figure {
-    name: "equivalence",
-    promise: "The median latency equals that of cyclictest within 1 us or 5 %",
-    measure: measure_equivalence,
+    measure,
 };
 
 const RATIO_MAX: f64 = 1.05;
 /// The upper end of a two-sided interval of 90 % is a one-sided bound of 95 %.
 const ONE_SIDED: f64 = 0.90;
-/// Seconds that a run lasts before and after the used samples.
+/// How many seconds a run lasts in addition to the measured part: before and after it, in sum.
 const MARGIN: u64 = 2;
 
 /// The result of one run of one tool.
@@ -36,30 +28,17 @@ struct Run {
     thread_us: f64,
     /// CPU time of all threads of the tool per sample, in us.
     process_us: f64,
-    median_latency_us: Option<f64>,
 }
 
-/// The runs of each tool, by round.
+/// The results of each tool, one per round.
 #[derive(Debug)]
 struct Rounds {
     runs: [Vec<Run>; 3],
     cpu: u32,
     seconds: u64,
-    commands: Vec<String>,
 }
 
 impl Rounds {
-    /// Returns the rounds. The first call in this process measures them.
-    fn once(bench: &Bench) -> Result<&'static Self> {
-        static MEASURED: OnceLock<Rounds> = OnceLock::new();
-        let rounds = measured_once(&MEASURED, || Self::measure(bench))?;
-        rounds
-            .commands
-            .iter()
-            .for_each(|line| bench.note_line(line));
-        Ok(rounds)
-    }
-
     fn measure(bench: &Bench) -> Result<Self> {
         let (count, seconds) = if bench.is_quick { (4, 1) } else { (30, 3) };
         let cpu = bench.measured_cpu()?;
@@ -69,7 +48,6 @@ impl Rounds {
             })?,
             cpu,
             seconds,
-            commands: bench.commands.borrow().clone(),
         })
     }
 
@@ -82,7 +60,7 @@ impl Rounds {
         self.of(contender).iter().map(value).collect()
     }
 
-    /// Returns the ratio to cyclictest.
+    /// Returns the ratio between a value of a tool and the same value of cyclictest.
     fn ratio(&self, contender: Contender, value: impl Fn(&Run) -> f64 + Copy) -> Estimate {
         let peer = self.values(Contender::Cyclictest, value);
         ratio(&self.values(contender, value), &peer, ONE_SIDED)
@@ -102,7 +80,7 @@ impl Rounds {
                  one a sample).",
                 self.seconds
             ),
-            format!("Ratios and differences: {ESTIMATE}."),
+            format!("Ratios: {ESTIMATE}."),
         ]
     }
 }
@@ -112,11 +90,11 @@ fn run_once(contender: Contender, bench: &Bench, cpu: u32, seconds: u64) -> Resu
     let samples = (seconds + MARGIN) * 1_000_000 / PERIOD_US;
     let command = contender.command(bench, cpu, samples, place.path())?;
     bench.note(&command);
-    let mut child = contender.start(command, place.path())?;
+    let mut child = contender.start(command)?;
     let before = contender.when_measuring(&child)?;
     std::thread::sleep(Duration::from_secs(seconds));
     let spent = threads::since(&before, &threads::of_tree(child.id()));
-    let output = contender.finish(&mut child, place.path())?;
+    contender.finish(&mut child)?;
     let measuring = threads::measuring(&spent).filter(|thread| thread.waits > 0);
     let measuring = measuring.ok_or_else(|| {
         Failure::new(format!(
@@ -128,16 +106,11 @@ fn run_once(contender: Contender, bench: &Bench, cpu: u32, seconds: u64) -> Resu
     Ok(Run {
         thread_us: a_sample(measuring.cpu_time),
         process_us: a_sample(spent.iter().map(|thread| thread.cpu_time).sum()),
-        median_latency_us: median_latency_us(contender, &output),
     })
 }
 
-fn verdict(is_shown: bool) -> &'static str {
-    if is_shown { "holds" } else { "not shown" }
-}
-
-fn measure_cpu_time(bench: &Bench) -> Result<FigureResult> {
-    let rounds = Rounds::once(bench)?;
+fn measure(bench: &Bench) -> Result<FigureResult> {
+    let rounds = Rounds::measure(bench)?;
     let mut table = vec![row([
         "tool",
         "measuring thread, median us",
@@ -163,49 +136,10 @@ fn measure_cpu_time(bench: &Bench) -> Result<FigureResult> {
             ratio.middle,
             ratio.upper,
             rounds.of(Contender::Tardy).len(),
-            verdict(ratio.upper <= RATIO_MAX)
+            holds(ratio.upper <= RATIO_MAX)
         ),
         table,
         notes: rounds.notes(),
-    })
-}
-
-fn measure_equivalence(bench: &Bench) -> Result<FigureResult> {
-    let rounds = Rounds::once(bench)?;
-    let runs = rounds
-        .of(Contender::Tardy)
-        .iter()
-        .zip(rounds.of(Contender::Cyclictest));
-    let (own, peer): (Vec<f64>, Vec<f64>) = runs
-        .filter_map(|(own, peer)| Some((own.median_latency_us?, peer.median_latency_us?)))
-        .unzip();
-    let left_out = rounds.of(Contender::Tardy).len() - own.len();
-    if own.len() < 20.min(rounds.of(Contender::Tardy).len()) {
-        return Err(Failure::new(format!(
-            "{left_out} rounds have no median of one of the tools: its histogram ended below it"
-        )));
-    }
-    let found = difference(&own, &peer, 0.95);
-    let margin = (median(&peer) * 0.05).max(1.0);
-    let mut notes = rounds.notes();
-    notes.push(format!(
-        "cyclictest's medians come from its histogram of 1 ns steps, up to 200 us; {left_out} \
-         rounds were left out because a median lay beyond it."
-    ));
-    Ok(FigureResult {
-        reached: format!(
-            "difference {:+.2} us, 95 % interval {:+.2} to {:+.2} us, margin {margin:.2} us: {}",
-            found.middle,
-            found.lower,
-            found.upper,
-            verdict(found.lower >= -margin && found.upper <= margin)
-        ),
-        table: vec![
-            row(["tool", "median of medians, us"]),
-            row(["tardy", &format!("{:.2}", median(&own))]),
-            row(["cyclictest", &format!("{:.2}", median(&peer))]),
-        ],
-        notes,
     })
 }
 
@@ -219,7 +153,6 @@ mod tests {
             .map(|&thread_us| Run {
                 thread_us,
                 process_us: 2.0 * thread_us,
-                median_latency_us: None,
             })
             .collect()
     }
@@ -234,7 +167,6 @@ mod tests {
             ],
             cpu: 1,
             seconds: 1,
-            commands: Vec::new(),
         };
         let ratio = rounds.ratio(Contender::Tardy, |run| run.thread_us);
         assert!((ratio.middle - 1.1).abs() < 1e-9, "{ratio:?}");

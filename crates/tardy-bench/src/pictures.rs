@@ -1,4 +1,4 @@
-//! `cargo xtask pictures`: makes the pictures of the documents, from runs that it makes for them.
+//! `cargo xtask pictures`: makes the runs for the documents' pictures, and takes the pictures.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -32,24 +32,25 @@ const PHONE: Screen = Screen {
     height: 900,
     is_dark: true,
 };
-/// Size of a sheet of A4 without margins of 12 mm, at 96 px per inch.
+/// Size of an A4 sheet minus margins of 12 mm, at 96 px per inch.
 const PAPER: Screen = Screen {
     width: 703,
     height: 1031,
     is_dark: false,
 };
-/// Time at which the picture of the live view is taken, of a run of 12 s.
+/// Time into a run of 12 s at which the picture of the live view is taken.
 const LIVE_AT: Duration = Duration::from_secs(10);
-/// Time at which the picture of `tardy top` is taken, of a run of 12 s.
+/// Time into a run of 12 s at which the picture of `tardy top` is taken.
 const TOP_AT: Duration = Duration::from_secs(8);
 
 /// The file with the words of each picture.
 const WORDS: &str = "words.json";
-/// The pictures of terminals, and the share of their words that is the same on all machines.
+/// The pictures of terminals, and the minimum share of their words that must be the same on all
+/// machines.
 const TERMINALS: [&str; 4] = ["live.png", "top.png", "summary.png", "compare.png"];
 const TERMINAL_COMMON: f64 = 0.7;
 
-/// Maximum time for a command to end after its picture was taken.
+/// Maximum time that a command may take to end after its picture was taken.
 const AFTER_PICTURE: Duration = Duration::from_secs(15);
 
 /// `cargo xtask pictures`.
@@ -111,8 +112,8 @@ fn make(tardy: &Path, out: &Path) -> Result<Words> {
     Ok(album.words)
 }
 
-/// The words of each picture, without digits: of a page the headings and table heads, of a terminal
-/// all text.
+/// The words of each picture, without digits. For a page, these are its headings and table heads;
+/// for a terminal, all text.
 type Words = BTreeMap<String, BTreeSet<String>>;
 
 fn read_words(folder: &Path) -> Result<Words> {
@@ -166,7 +167,7 @@ impl Album {
             .runs
             .start("run --quiet --load hackbench --load io --for 12s --out watched")?;
         let drawn = self.terminal("top.png", "tardy top watched", (100, 30), Some(TOP_AT));
-        // The command ends by itself, with or without a picture.
+        // The watched run has a fixed duration, so it ends even if taking the picture fails.
         watched
             .wait()
             .while_doing(|| "waiting for the run that is watched".to_owned())?;
@@ -226,8 +227,9 @@ impl Album {
         )
     }
 
-    /// Takes a picture of a terminal with the output of a command: at the command's end or, if
-    /// given, after its view has run for `until`.
+    /// Takes a picture of a terminal with the output of a command. If `until` is given, the picture
+    /// shows the command's view after that time; otherwise it shows the output when the command has
+    /// ended.
     fn terminal(
         &mut self,
         name: &str,
@@ -246,7 +248,7 @@ impl Album {
     }
 }
 
-/// How a page is shown in a picture.
+/// Which part of a page a picture shows, and on which screen.
 #[derive(Debug, Clone, Copy)]
 struct Look {
     screen: Screen,
@@ -266,7 +268,9 @@ impl Look {
     }
 }
 
-/// Takes a picture of the page as PNG, and returns the page's words.
+/// Takes a picture of the page as PNG, and returns the words that it shows. For a first screen, the
+/// words are those of the whole page, because the length of a measured headline decides which
+/// heading is the last on the screen.
 fn picture(page: &Path, look: Look, out: &Path) -> Result<BTreeSet<String>> {
     let mut browser = Browser::open(page, look.screen);
     if look.is_printed {
@@ -282,8 +286,8 @@ fn picture(page: &Path, look: Look, out: &Path) -> Result<BTreeSet<String>> {
          Math.min(...rs.map((r) => r.top)), Math.max(...rs.map((r) => r.right)), \
          Math.max(...rs.map((r) => r.bottom))] : {screen}; const words = \
          [...document.querySelectorAll('h1,h2,h3,th,pre.terminal')].filter((e) => {{ const r = \
-         e.getBoundingClientRect(); return r.width && r.top >= box[1] - 1 && r.bottom <= box[3] + 1; \
-         }}).map((e) => e.textContent); return [box, words]; }})()",
+         e.getBoundingClientRect(); return r.width && (!es.length || r.top >= box[1] - 1 && \
+         r.bottom <= box[3] + 1); }}).map((e) => e.textContent); return [box, words]; }})()",
         elements = json!(look.elements),
     ));
     let edge = |place: usize| seen[0][place].as_f64().unwrap_or(0.0);
@@ -312,8 +316,9 @@ fn words(text: &str) -> impl Iterator<Item = String> {
         .map(str::to_owned)
 }
 
-/// Returns a page that shows a terminal of this size with the output of a command: at the command's
-/// end, or after its view has run for some time.
+/// Returns a page that shows a terminal of this size with the output of a command. Without `until`,
+/// the output is that at the end of the command; otherwise, it is that after the view has run for
+/// that time.
 fn terminal(
     runs: &ExampleRuns,
     line: &str,
@@ -322,7 +327,7 @@ fn terminal(
 ) -> Result<PathBuf> {
     let size = |count| NonZero::new(count).expect("a terminal has a size");
     let mut parser = vt100::Parser::new(size(lines), size(columns), 0);
-    // The view of another process's run lasts until it is stopped.
+    // A view of another process's run does not end by itself, so the command gets a time limit.
     let limit = until.map_or_else(String::new, |until| {
         format!(
             "timeout --foreground {} ",
@@ -359,8 +364,8 @@ fn terminal(
     parser.process(format!("\x1b[1m$ {line}\x1b[0m\r\n").as_bytes());
     while let Ok(count @ 1..) = output.read(&mut bytes) {
         parser.process(&bytes[..count]);
-        // A view starts when it switches to the whole screen. The preparation before that is not
-        // part of its time.
+        // The time of a view is counted from the moment at which the view takes over the whole
+        // terminal, so the preparation before that moment does not count.
         if begin.is_none() && parser.screen().alternate_screen() {
             begin = Some(Instant::now());
         }
@@ -427,31 +432,17 @@ fn html(screen: &vt100::Screen, (columns, lines): (u16, u16)) -> String {
     out + "</pre>"
 }
 
-/// The first sixteen colours, as most terminals show them.
+/// The first sixteen colours, with the values that most terminals use.
 const COLORS: [&str; 16] = [
     "#16181d", "#e06c75", "#98c379", "#d8b06a", "#61afef", "#c678dd", "#56b6c2", "#abb2bf",
     "#6b7280", "#ef7d86", "#a9d48a", "#e9c17b", "#72c0ff", "#d789ee", "#67c7d3", "#ffffff",
 ];
 
-fn color(color: vt100::Color, default: &str) -> String {
+/// Returns a colour of the terminal. tardy uses only the first sixteen.
+fn color(color: vt100::Color, default: &str) -> &str {
     match color {
-        vt100::Color::Default => default.to_owned(),
-        vt100::Color::Idx(index @ 0..16) => COLORS[usize::from(index)].to_owned(),
-        vt100::Color::Idx(index @ 16..232) => {
-            let level = |value: u8| if value == 0 { 0 } else { 55 + 40 * value };
-            let index = index - 16;
-            format!(
-                "rgb({},{},{})",
-                level(index / 36),
-                level(index / 6 % 6),
-                level(index % 6)
-            )
-        }
-        vt100::Color::Idx(index) => {
-            let grey = 8 + 10 * (index - 232);
-            format!("rgb({grey},{grey},{grey})")
-        }
-        vt100::Color::Rgb(red, green, blue) => format!("rgb({red},{green},{blue})"),
+        vt100::Color::Idx(index @ 0..16) => COLORS[usize::from(index)],
+        _ => default,
     }
 }
 

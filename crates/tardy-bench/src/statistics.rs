@@ -4,11 +4,11 @@ use crate::failure::Result;
 use statrs::distribution::{ContinuousCDF, Normal};
 use tardy_results::cost::summary;
 
-/// Text for notes: how an [`Estimate`] is made.
+/// A sentence for notes that explains how an [`Estimate`] is computed.
 pub(crate) const ESTIMATE: &str = "Hodges-Lehmann estimate over the rounds, with an interval from \
                                    Wilcoxon's signed-rank test";
 
-/// An estimate and its interval.
+/// An estimate and its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Estimate {
     pub(crate) middle: f64,
@@ -16,8 +16,9 @@ pub(crate) struct Estimate {
     pub(crate) upper: f64,
 }
 
-/// Measures each of `SIDES` sides once per round. Another side is first in each round, so that
-/// drift of the machine affects all sides alike. Returns the results of each side by round.
+/// Measures each of `SIDES` sides once per round. The side that goes first changes from round to
+/// round, so that drift of the machine affects all sides alike. Returns the results of each side,
+/// in the order of the rounds.
 pub(crate) fn in_turn<T, const SIDES: usize>(
     rounds: usize,
     mut measure: impl FnMut(usize) -> Result<T>,
@@ -39,17 +40,11 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     summary::median(values).unwrap_or(f64::NAN)
 }
 
-/// Returns the difference of two sides.
-pub(crate) fn difference(own: &[f64], peer: &[f64], confidence: f64) -> Estimate {
-    let pairs = own.iter().zip(peer);
-    let differences: Vec<f64> = pairs.map(|(own, peer)| own - peer).collect();
-    middle_and_interval(&differences, confidence)
-}
-
-/// Returns the ratio of two sides.
+/// Returns an estimate of the ratio between two sides.
 pub(crate) fn ratio(own: &[f64], peer: &[f64], confidence: f64) -> Estimate {
-    let logarithms = |values: &[f64]| values.iter().map(|value| value.ln()).collect::<Vec<_>>();
-    let found = difference(&logarithms(own), &logarithms(peer), confidence);
+    let pairs = own.iter().zip(peer);
+    let differences: Vec<f64> = pairs.map(|(own, peer)| own.ln() - peer.ln()).collect();
+    let found = middle_and_interval(&differences, confidence);
     Estimate {
         middle: found.middle.exp(),
         lower: found.lower.exp(),
@@ -59,7 +54,7 @@ pub(crate) fn ratio(own: &[f64], peer: &[f64], confidence: f64) -> Estimate {
 
 /// Returns the Hodges-Lehmann estimate (median of all pairwise means) and its two-sided interval by
 /// Wilcoxon's signed ranks (Hollander, Wolfe, Chicken: Nonparametric Statistical Methods, 3.2 and
-/// 3.3, large-sample form). One disturbed round in ten hardly affects it.
+/// 3.3, large-sample form). A disturbance in one round of ten hardly changes the estimate.
 fn middle_and_interval(values: &[f64], confidence: f64) -> Estimate {
     let n = values.len();
     let mut means: Vec<f64> = Vec::with_capacity(n * (n + 1) / 2);
@@ -75,7 +70,7 @@ fn middle_and_interval(values: &[f64], confidence: f64) -> Estimate {
     let z = Normal::standard().inverse_cdf(f64::midpoint(1.0, confidence));
     let left_out = count * (count + 1.0) / 4.0
         - z * (count * (count + 1.0) * (2.0 * count + 1.0) / 24.0).sqrt();
-    // Below 1, there are too few values for an interval at this confidence.
+    // A rank below 1 means that there are too few values for an interval at this confidence.
     let (lower, upper) = if left_out < 1.0 {
         (f64::NEG_INFINITY, f64::INFINITY)
     } else {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// A thread, with its counts since it started.
+/// A thread, with its resource usage since it started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Thread {
     pub(crate) id: u32,
@@ -13,7 +13,7 @@ pub(crate) struct Thread {
     pub(crate) name: String,
     /// CPU time in ns (schedstat).
     pub(crate) cpu_time: u64,
-    /// How often the thread waited.
+    /// How often the thread has waited.
     pub(crate) waits: u64,
 }
 
@@ -31,7 +31,7 @@ fn of_tree_in(root: &Path, process: u32) -> Vec<Thread> {
             .flatten()
             .flatten();
         for task in tasks {
-            // A thread that has just ended is left out.
+            // The thread may have ended since it was listed; then it is left out.
             threads.extend(thread(&task.path(), process));
             let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
             processes.extend(
@@ -59,7 +59,8 @@ fn thread(folder: &Path, process: u32) -> Option<Thread> {
     })
 }
 
-/// Returns the usage of each thread of `after` since `before`; for a new thread, since its start.
+/// Returns what each thread of `after` has used since `before`, or since its start if it is not in
+/// `before`.
 pub(crate) fn since(before: &[Thread], after: &[Thread]) -> Vec<Thread> {
     let spent = |thread: &Thread| {
         let earlier = before.iter().find(|earlier| earlier.id == thread.id);
@@ -72,8 +73,9 @@ pub(crate) fn since(before: &[Thread], after: &[Thread]) -> Vec<Thread> {
     after.iter().map(spent).collect()
 }
 
-/// Returns the measuring thread: the one that waited most often, except for first threads of
-/// processes. Peers do not name their threads.
+/// Returns the measuring thread. This is the thread that waited most often, among all threads
+/// except the first one of each process. The threads cannot be found by name, because the peers do
+/// not name them.
 pub(crate) fn measuring(threads: &[Thread]) -> Option<&Thread> {
     threads
         .iter()
@@ -81,8 +83,8 @@ pub(crate) fn measuring(threads: &[Thread]) -> Option<&Thread> {
         .max_by_key(|thread| thread.waits)
 }
 
-/// Waits until a process measures: its threads exist, and its start-up is over. Returns `None` if
-/// that takes more than half a minute.
+/// Waits until a process has created its threads and completed its start-up, so that it measures.
+/// Returns `None` if that takes more than half a minute.
 pub(crate) fn when_measuring(process: u32) -> Option<Vec<Thread>> {
     const WAITS_MIN: u64 = 500;
     let patience = Instant::now() + Duration::from_secs(30);

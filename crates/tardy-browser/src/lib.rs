@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 /// Time limit for each message of the browser, far above the time that one usually takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A page in a separate browser; dropping it ends both.
+/// A page in a separate browser; dropping the value closes both.
 #[derive(Debug)]
 pub struct Browser {
     child: Child,
@@ -28,12 +28,12 @@ pub struct Browser {
     messages: Receiver<Value>,
     next: u64,
     session: String,
-    /// Events and messages of the page, in order.
+    /// Events and messages that the page has sent, in order.
     pub events: Vec<Value>,
     _profile: tempfile::TempDir,
 }
 
-/// Size and look of the screen.
+/// Size and appearance of the screen.
 #[derive(Debug, Clone, Copy)]
 pub struct Screen {
     /// Width in px.
@@ -69,8 +69,9 @@ impl Browser {
             .status()
             .unwrap();
         assert!(status.success());
-        // The protocol's pipes are the descriptors 3 and 4. Without unsafe code, only a shell can
-        // open them for a program. As root, Chromium starts only without its sandbox.
+        // The protocol's pipes are the descriptors 3 and 4. Without unsafe code, a program cannot
+        // open these descriptors for a child; a shell can, so a shell starts Chromium. Chromium
+        // refuses to start as root unless its sandbox is switched off.
         let line = "exec chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage \
                     --no-first-run --disable-extensions --hide-scrollbars --remote-debugging-pipe \
                     --user-data-dir=\"$0/profile\" about:blank 3<\"$0/in\" 4>\"$0/out\"";
@@ -197,7 +198,7 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// Waits for two frames, after which the page has drawn all earlier changes.
+    /// Waits until the page has drawn two frames; then all earlier changes are visible.
     pub fn settle(&mut self) {
         self.evaluate(
             "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => \
@@ -226,7 +227,7 @@ impl Browser {
         self.call("Input.dispatchMouseEvent", json!({"type": kind, "x": x, "y": y, "button": button, "buttons": buttons, "clickCount": 1}));
     }
 
-    /// Moves the mouse to a point, and waits for the effects.
+    /// Moves the mouse to a point, and waits until the page has reacted.
     pub fn hover(&mut self, (x, y): (f64, f64)) {
         self.call(
             "Input.dispatchMouseEvent",
@@ -235,7 +236,7 @@ impl Browser {
         self.settle();
     }
 
-    /// Clicks the first visible element that the selector finds.
+    /// Clicks the first visible element that matches the selector.
     pub fn click(&mut self, selector: &str) {
         let point = self.point(selector, 0.5, 0.5);
         self.mouse("mousePressed", point);
@@ -304,8 +305,9 @@ impl Browser {
             .collect()
     }
 
-    /// Stores a picture of the whole page, for people, as PNG in base64: in the folder that
-    /// TARDY_TEST_SCREENSHOTS names. Without this variable, does nothing.
+    /// Stores a screenshot of the whole page as PNG in base64, in the folder that the environment
+    /// variable TARDY_TEST_SCREENSHOTS names, so that people can look at it. Does nothing if the
+    /// variable is not set.
     pub fn screenshot(&mut self, name: &str) {
         let Some(folder) = std::env::var_os("TARDY_TEST_SCREENSHOTS") else {
             return;

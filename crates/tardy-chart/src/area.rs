@@ -5,9 +5,9 @@ use super::model::Chart;
 /// The rectangle between the axes, in px.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Area {
-    /// Distance from the left edge.
+    /// Distance from the left edge of the picture.
     pub left: f64,
-    /// Distance from the top edge.
+    /// Distance from the top edge of the picture.
     pub top: f64,
     pub width: f64,
     pub height: f64,

@@ -4,7 +4,7 @@ use tardy_core::histogram::Histogram;
 
 use super::scale::Scale;
 
-/// Adjacent bins of whole ns.
+/// Adjacent bins whose edges are whole ns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bins {
     /// First value of each bin in ascending order, and the value after the last bin.
@@ -13,8 +13,8 @@ pub struct Bins {
 
 impl Bins {
     /// Makes about `count` bins of equal width on `scale`, from `min` to `max` inclusive. Each bin
-    /// is at least as wide as `resolution`, the distance between possible values, because a
-    /// narrower bin could be empty between two possible values.
+    /// is at least as wide as `resolution`, the smallest distance between two possible values,
+    /// because a narrower bin could contain no possible value.
     #[must_use]
     pub fn over(min: i64, max: i64, scale: Scale, count: usize, resolution: i64) -> Self {
         let resolution = resolution.max(1);
@@ -39,7 +39,7 @@ impl Bins {
         self.edges.len() - 1
     }
 
-    /// Returns whether there are no bins, which is never the case.
+    /// Returns `false`, because there is always at least one bin.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -52,7 +52,7 @@ impl Bins {
     }
 
     /// Returns the bin of `value`. A value before the first bin belongs to the first bin, and a
-    /// value after the last bin to the last.
+    /// value after the last bin belongs to the last bin.
     #[must_use]
     pub fn index(&self, value: i64) -> usize {
         self.edges
@@ -76,8 +76,8 @@ impl Bins {
     }
 }
 
-/// Returns the resolution of the values; every value is a multiple of it: 1000 ns if the values
-/// come from a tool that counts in us, otherwise 1 ns.
+/// Returns the resolution of the values: 1000 ns if the values come from a tool that counts in us,
+/// otherwise 1 ns. Every value is a multiple of the resolution.
 #[must_use]
 pub fn resolution<'a>(histograms: impl IntoIterator<Item = &'a Histogram>) -> i64 {
     let mut resolution = 1_000_000;
@@ -88,7 +88,8 @@ pub fn resolution<'a>(histograms: impl IntoIterator<Item = &'a Histogram>) -> i6
             }
         });
     }
-    // Whole milliseconds occur only by chance, in very short runs.
+    // At most 1 us is returned, because in a very short run, all values can be whole milliseconds
+    // by chance.
     resolution.min(1_000)
 }
 

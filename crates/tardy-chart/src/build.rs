@@ -20,9 +20,8 @@ use super::data::{Group, ProbeData, RunData};
 use super::model::{Axis, Chart, Kind, Rule, Tone, Values};
 use super::scale::Scale;
 
-/// Returns a chart of `kind` for the probe of each run, in the order of the runs; `None` for a run
-/// without the necessary data. [`Kind::Bars`] gives one chart of all runs, and [`Kind::TotalDelay`]
-/// no chart.
+/// Returns, for each run in order, its probe's chart of `kind`; `None` if the run lacks the
+/// necessary data. [`Kind::Bars`] gives one chart of all runs, and [`Kind::TotalDelay`] no chart.
 #[must_use]
 pub fn each(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     let charts = match kind {
@@ -44,20 +43,22 @@ pub fn each(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
         .collect()
 }
 
-/// Returns one chart of all runs: smallest, median and largest latency of each run and load.
+/// Returns one chart that shows the smallest, median and largest latency of each run under each
+/// load.
 #[must_use]
 pub fn together(runs: &[RunData], probe: &str) -> Option<Chart> {
     bars::chart(runs, probe).map(Chart::distinct)
 }
 
-/// Returns a chart of all probes for each run, without and with load; `None` for a run with fewer
-/// than two probes.
+/// Returns, for each run, a chart that compares all its probes without and with load; `None` if the
+/// run has fewer than two probes.
 #[must_use]
 pub fn all_probes(runs: &[RunData]) -> Vec<Option<Chart>> {
     probes::charts(runs)
 }
 
-/// Returns one chart of all runs; `None` for a kind that would be unreadable.
+/// Returns one chart that combines all runs; `None` if such a chart of this kind would be
+/// unreadable.
 #[must_use]
 pub fn overlaid(kind: Kind, runs: &[RunData], probe: &str) -> Option<Chart> {
     let chart = match kind {
@@ -65,8 +66,8 @@ pub fn overlaid(kind: Kind, runs: &[RunData], probe: &str) -> Option<Chart> {
         Kind::Hist => hist::overlaid(runs, probe),
         Kind::Percentiles => percentiles::overlaid(runs, probe),
         Kind::RunningMax => running_max::overlaid(runs, probe),
-        // Extremes over time, heat maps and scatters would cover each other. The chart of bars
-        // shows all runs anyway.
+        // If several runs shared one chart, their extremes over time, heat maps or scatters would
+        // cover each other. All runs are shown anyway in the chart of bars.
         Kind::Timeline
         | Kind::Heatmap
         | Kind::CpuMap
@@ -88,10 +89,10 @@ fn rules_of_all(runs: &[RunData], probe: &str, is_vertical: bool) -> Vec<Rule> {
     all
 }
 
-/// Maximum number of runs with bands. More bands would overlap.
+/// Maximum number of runs for which bands are drawn. More bands would overlap.
 const BANDS_MAX: usize = 2;
 
-/// Returns all samples of each run that has the probe, named after the run, with the run's colour.
+/// Returns, for each run that has the probe, all its samples with the run's name and colour.
 fn a_group_a_run(runs: &[RunData], probe: &str) -> Vec<(Tone, Group)> {
     let named = |(index, run): (usize, &RunData)| {
         Some((
@@ -117,7 +118,8 @@ fn capital(quantity: &str) -> String {
     })
 }
 
-/// Returns the smallest and the largest latency of all runs, which all axes of latencies cover.
+/// Returns the smallest and the largest latency of all runs; every axis of latencies covers this
+/// range.
 fn extent(runs: &[RunData], probe: &str) -> (i64, i64) {
     let histograms = || of_probe(runs, probe).map(|probe| &probe.all().histogram);
     let min = histograms()
@@ -131,8 +133,8 @@ fn extent(runs: &[RunData], probe: &str) -> (i64, i64) {
     (min, max)
 }
 
-/// Returns an axis for latencies with some margin at its ends. A deadline close to the latencies is
-/// on the axis.
+/// Returns an axis for latencies with some margin at its ends. The axis includes a deadline if it
+/// is close to the latencies.
 fn latency_axis(runs: &[RunData], probe: &str) -> Axis {
     let (min, max) = extent(runs, probe);
     let scale = Scale::of_latency(min);
@@ -142,7 +144,8 @@ fn latency_axis(runs: &[RunData], probe: &str) -> Axis {
     let (low, mut high) = (scale.place(min as f64), scale.place(max as f64));
     for window in of_probe(runs, probe).filter_map(|probe| probe.window) {
         let deadline = scale.place(window.latest.get() as f64);
-        // A deadline ten times as long as the largest latency would leave the chart almost empty.
+        // An axis with a deadline ten times as long as the largest latency would leave the chart
+        // almost empty.
         if deadline > high && deadline < high + 1.0 {
             high = deadline;
         }
@@ -205,8 +208,8 @@ fn rules(probe: &ProbeData, is_vertical: bool) -> Vec<Rule> {
     rules
 }
 
-/// Returns the note for charts over time that samples are missing; empty if all samples were
-/// stored.
+/// Returns a note for charts over time: it states that samples are missing. Returns an empty text
+/// if all samples were stored.
 fn kept_note(probe: &ProbeData) -> &'static str {
     if probe.is_partial {
         " Only samples that were stored are shown."

@@ -1,6 +1,6 @@
 //! The largest latency of each CPU over time, for machines with more CPUs than colours.
 //!
-//! The size of the map does not depend on the number of CPUs or on the length of the run: if there
+//! The size of the map does not depend on the number of CPUs or on the length of the run. If there
 //! are many CPUs, several adjacent ones share a row.
 
 use tardy_core::cpu::{CpuId, CpuList};
@@ -9,7 +9,7 @@ use tardy_samples::sweep::Columns;
 
 /// Maximum number of rows, which gives each row three pixels in a chart of the usual height.
 const ROWS_MAX: usize = 128;
-/// Number of time intervals.
+/// Number of time intervals in the map.
 pub const STRETCHES: usize = 120;
 
 /// The map of one probe.

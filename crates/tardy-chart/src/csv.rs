@@ -96,7 +96,8 @@ impl Line {
         let [name, series, shape] = names.map(quoted);
         let number = |axis: &Axis, value: Option<f64>| match (value, axis.values) {
             (None, _) => String::new(),
-            // Bars of a category stand beside its position, so rounding gives the category.
+            // The bars of a category are close to the category's whole number on the axis, so
+            // rounding the position of a bar gives its category.
             (Some(value), Values::Category) => axis
                 .categories
                 .get(value.round().max(0.0) as usize)

@@ -1,5 +1,5 @@
-//! The data of charts: the numbers of a run's summary, and the result of one pass over its samples.
-//! All charts use the same data, which are read once.
+//! Collects the data of charts: the numbers of a run's summary, and the result of one pass over its
+//! samples. All charts use the same data, which is read once.
 
 use std::path::Path;
 
@@ -29,8 +29,8 @@ use tardy_samples::tail::TailReader;
 use super::cpu_map::CpuMap;
 use super::model::Span;
 
-/// Number of CPUs that get a separate colour. If there are more CPUs, the worst get one each, and
-/// the others share one.
+/// Number of CPUs that get a separate colour in a chart. If there are more CPUs, each of the worst
+/// CPUs gets a separate colour, and the others share one.
 pub const LANES_MAX: usize = 7;
 /// Number of worst samples of an explained run that are shown in full.
 const STORIES: usize = 5;
@@ -46,19 +46,19 @@ pub enum DataError {
     Cost(String),
 }
 
-/// The level of detail.
+/// How detailed the collected data are.
 #[derive(Debug, Clone)]
 pub struct Detail {
-    /// Number of time intervals with extremes, for all drawn CPUs together.
+    /// Total number of time intervals for the extremes of all drawn CPUs.
     pub columns: usize,
-    /// Number of samples up to which each sample is drawn; more samples are drawn as cells of a
+    /// Maximum number of samples that are drawn one by one; more samples are drawn as cells of a
     /// grid.
     pub points: usize,
-    /// Parameters of the statistics, including the tail model; `None` skips the statistics.
+    /// Parameters of the statistics, including the tail model; `None` if no statistics are needed.
     pub statistics: Option<Question>,
 }
 
-/// Maximum number of longest cycles of a followed program that are listed.
+/// Maximum number of cycles of a followed program that are listed, the longest first.
 const CYCLES_MAX: usize = 5;
 
 #[derive(Debug)]
@@ -82,29 +82,29 @@ pub struct RunData {
     pub watched: Vec<Sections>,
 }
 
-/// Samples with a common property, such as a load or a CPU.
+/// Samples that have a property in common, such as a load or a CPU.
 #[derive(Debug, Clone)]
 pub struct Group {
     /// Name of the group in legends.
     pub name: String,
-    /// The property that the samples share.
+    /// The property that the samples of the group have in common.
     pub what: GroupKind,
     /// The latencies of the samples.
     pub histogram: Histogram,
     /// How the samples depend on each other.
     pub dependence: Dependence,
-    /// The curve of the tail model, from its threshold on; empty if there is no model or the gate
-    /// refused it.
+    /// The part of the tail model's curve that lies above the model's threshold; empty if there is
+    /// no model or if a check refused it.
     pub model: Vec<CurvePoint>,
 }
 
-/// The property that the samples of a group share.
+/// The property that the samples of a group have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupKind {
-    /// The samples only have the probe in common.
+    /// The samples share only the probe.
     All,
     Load,
-    /// The samples were taken on the same CPU.
+    /// The samples share the probe and the CPU.
     Processor,
 }
 
@@ -124,8 +124,9 @@ pub struct ProbeData {
     pub probe: String,
     /// Name of the quantity that a value measures.
     pub quantity: String,
-    /// First the group of all samples, then one group per load if there are several loads, then one
-    /// group for each of the [`LANES_MAX`] worst CPUs if there are several CPUs.
+    /// The first group contains all samples. If there are several loads, a group for each load
+    /// follows. If there are several CPUs, a group for each of the [`LANES_MAX`] worst CPUs
+    /// follows.
     pub groups: Vec<Group>,
     /// The CPUs over time, worst CPU first.
     pub lanes: Vec<Lane>,
@@ -137,9 +138,9 @@ pub struct ProbeData {
     pub spans: Vec<Span>,
     /// The largest latency: its due time in s from the start of the run, and its value in ns.
     pub worst: Option<(f64, i64)>,
-    /// Whether some samples were not stored. Charts over time then lack them.
+    /// Whether some samples were not stored. If so, charts over time lack these samples.
     pub is_partial: bool,
-    /// The window in which values meet the deadline; absent if the probe cannot miss a deadline.
+    /// The window of values that meet the deadline; absent if the probe cannot miss a deadline.
     pub window: Option<Window>,
 }
 
@@ -158,11 +159,12 @@ impl ProbeData {
 }
 
 impl RunData {
-    /// Reads the run in `path`. The run is judged against `requirement`, or without one against the
-    /// window with which it was made.
+    /// Reads the run in `path`. The run is judged against `requirement` or, if none is given,
+    /// against the window that was set when the run was made.
     ///
     /// # Errors
-    /// Returns [`DataError`].
+    /// Fails with a [`DataError`] if the folder or one of its series cannot be read, or if it
+    /// contains costs.
     pub fn read(
         path: &Path,
         requirement: &Requirement,
@@ -174,7 +176,8 @@ impl RunData {
         }
         let summary = run.summary();
         let probes = run.probes();
-        // One pass over the samples serves both the charts over time and the tail models.
+        // One pass over the samples collects the data for both the charts over time and the tail
+        // models.
         let mut tails = detail
             .statistics
             .as_ref()
@@ -290,7 +293,7 @@ fn over_time(
             map.add(cpu, &swept.columns);
         }
         match lanes.get_mut(LANES_MAX) {
-            // If there is only one series more than there are colours, it gets its own line in
+            // If there is only one more series than there are colours, it gets its own line in
             // grey.
             Some(rest) if index > LANES_MAX => {
                 rest.swept.add_beside(&swept);
@@ -306,9 +309,10 @@ fn over_time(
     Ok(OverTime { length, lanes, map })
 }
 
-/// Passes over all series, using all CPUs. Several series are read in parallel; if there are fewer
-/// series than CPUs, a series without a tail model is read in parallel parts. `add` gets the
-/// results in the order of `series`. At most one result per CPU is held at a time.
+/// Reads all series in one pass, with as many threads as there are CPUs. Several series are read in
+/// parallel. If there are fewer series than CPUs, parts of one series are also read in parallel,
+/// unless the series needs a tail model. `add` gets the results in the order of `series`. At most
+/// one result per CPU is in memory at a time.
 fn sweep_all(
     series: &[&SeriesData],
     division: Division,
@@ -440,7 +444,7 @@ fn groups(
     groups
 }
 
-/// Returns the curve of a series' tail model, if the gate accepted the model.
+/// Returns the curve of a series' tail model, if no check refused the model.
 fn model(statistics: Option<&Statistics>, read: &SeriesData) -> Vec<CurvePoint> {
     let Descriptor {
         probe, cpu, copy, ..

@@ -20,15 +20,15 @@ const TICK: f64 = 6.0;
 /// The elements that are drawn around the plot area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Frame {
-    /// Title and legend: the picture is a stand-alone figure.
+    /// Title and legend, for a stand-alone figure.
     Figure,
-    /// Nothing, because the page has title and legend. Hidden layers are drawn invisibly, so that
-    /// the page can show them.
+    /// Nothing is drawn around it, because the page has title and legend. Hidden layers are part of
+    /// the drawing but invisible, so that the page can show them later.
     Plot,
 }
 
-/// Draws `chart` with a size of `width` by `height` px. Scripts need the returned area between the
-/// axes.
+/// Draws `chart` with a size of `width` by `height` px. Also returns the area between the axes,
+/// which scripts need.
 #[must_use]
 pub fn draw(chart: &Chart, (width, height): (f64, f64), frame: Frame) -> (Scene, Area) {
     let mut items = Vec::new();
@@ -47,9 +47,9 @@ pub fn draw(chart: &Chart, (width, height): (f64, f64), frame: Frame) -> (Scene,
         .iter()
         .filter_map(|rule| self::rule(chart, rule, &area, &mut labels))
         .unzip();
-    // In a chart of bars, the rules' lines are below the bars, so that the lines do not cross the
-    // numbers. In other charts, the lines are above the layers, because the layers would hide the
-    // lines.
+    // In a chart of bars, lines such as that of the deadline are drawn below the bars, so that they
+    // do not cross the numbers. In other charts, these lines are drawn above the layers, which
+    // would otherwise hide them.
     let (below, above) = if chart.kind == Kind::Bars {
         (lines, Vec::new())
     } else {
@@ -656,7 +656,7 @@ mod tests {
             axis(Values::Seconds),
             axis(Values::Latency),
         );
-        // This distance is free between labels in regular weight, but not in bold.
+        // At this distance, labels in regular weight would not touch, but bold labels would.
         chart.marks = [50.0, 60.7]
             .map(|x| Mark {
                 x,

@@ -1,4 +1,4 @@
-//! Charts. Their content is computed once from run folders ([`data`], [`build`]). The content is
+//! Charts. The content of charts is computed once from run folders ([`data`], [`build`]). It is
 //! then drawn without reading the folders again ([`draw`], [`svg`], [`png`]; [`json`] for the pages
 //! of reports).
 //!

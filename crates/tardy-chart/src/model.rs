@@ -30,7 +30,9 @@ pub enum Kind {
     Scatter,
     /// Smallest, median and largest latency of each run and load.
     Bars,
-    /// Time from due to done by length of work; drawn by `tardy advise`, which has the model.
+    /// Time from due to done against the length of the work. Only `tardy advise` and
+    /// `tardy reproduce` draw it, because it needs a model. The charts of `build::curves` also have
+    /// this kind.
     TotalDelay,
 }
 
@@ -91,9 +93,9 @@ pub struct Axis {
     /// The mapping from values to positions.
     pub scale: Scale,
     pub values: Values,
-    /// Smallest value on the axis.
+    /// Smallest value that the axis shows.
     pub low: f64,
-    /// Largest value on the axis.
+    /// Largest value that the axis shows.
     pub high: f64,
     /// Names of the categories; empty for other axes.
     pub categories: Vec<String>,
@@ -127,7 +129,7 @@ impl Axis {
         }
     }
 
-    /// Returns the values to mark on the axis, about `wanted` of them with labels.
+    /// Returns the values to mark on the axis; about `wanted` of them have labels.
     #[must_use]
     pub fn ticks(&self, wanted: usize) -> Vec<Tick> {
         match self.values {
@@ -140,8 +142,8 @@ impl Axis {
         }
     }
 
-    /// Returns the relative position of `value` on the axis: 0 at the low end, 1 at the high end,
-    /// and outside this range for values beyond the ends.
+    /// Returns the relative position of `value` on the axis: 0 at the low end, 1 at the high end.
+    /// Values beyond the ends have positions outside this range.
     #[must_use]
     pub fn fraction(&self, value: f64) -> f64 {
         let (low, high) = (self.scale.place(self.low), self.scale.place(self.high));
@@ -149,30 +151,30 @@ impl Axis {
     }
 }
 
-/// Colours by their role. Each renderer chooses the shades.
+/// The colours of a chart, named by their roles. Each renderer chooses the shades.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     /// All samples together.
     All,
-    /// One of several series.
+    /// The colour of one of several series.
     Series(usize),
     /// A level in a heat map, from 0 for the fewest samples to [`HEAT_LEVELS`] - 1 for the most.
     Heat(usize),
     /// Text.
     Ink,
-    /// Axes and less important text.
+    /// The colour of axes and of less important text.
     Muted,
     /// Grid lines.
     Grid,
-    /// Every other phase.
+    /// The colour that shades every other phase.
     Shade,
     /// The background.
     Surface,
-    /// Deadlines and worst values.
+    /// The colour of deadlines and worst values.
     Alarm,
 }
 
-/// Number of different colours for series. Further series repeat them.
+/// Number of different colours for series. Further series repeat these colours.
 pub const SERIES_TONES: usize = 7;
 /// Number of different colours of a heat map.
 pub const HEAT_LEVELS: usize = 8;
@@ -198,9 +200,9 @@ pub struct Range {
     /// Smallest value.
     pub min: f64,
     pub median: f64,
-    /// Average, if it is drawn beside the median.
+    /// Average, if the bar shows it in addition to the median.
     pub average: Option<f64>,
-    /// The 99.9 % percentile; absent if the bar has no separate tail.
+    /// The 99.9th percentile; absent if the bar has no separate tail.
     pub tail: Option<f64>,
     /// Largest value.
     pub max: f64,
@@ -217,11 +219,12 @@ pub enum Shape {
     Steps(Vec<(f64, f64)>),
     /// Each value holds from its point back to the previous point.
     StepsBefore(Vec<(f64, f64)>),
-    /// Counts between successive edges. There is one edge more than counts.
+    /// Counts, each drawn between two successive edges. There is one more edge than there are
+    /// counts.
     Bins { edges: Vec<f64>, counts: Vec<u64> },
-    /// A band, as (x, lower, upper).
+    /// A band, given by points (x, lower, upper).
     Band(Vec<(f64, f64, f64)>),
-    /// Smallest and largest values of time intervals.
+    /// The smallest and the largest value of each time interval.
     Columns(Columns),
     /// Single points.
     Dots(Vec<(f64, f64)>),
@@ -234,7 +237,7 @@ pub enum Shape {
         /// Whether the counts of the cells are latencies in ns.
         are_latencies: bool,
     },
-    /// Bars of smallest, median and largest values.
+    /// Bars that show the smallest, the median and the largest value.
     Ranges(Vec<Range>),
 }
 
@@ -249,8 +252,8 @@ pub struct Layer {
     pub is_dashed: bool,
     /// Whether the layer is hidden until the user selects it in the legend.
     pub is_hidden: bool,
-    /// Whether the layer is shown and hidden with the previous layer, without an entry in the
-    /// legend.
+    /// Whether the layer is shown and hidden together with the previous layer, without an entry in
+    /// the legend.
     pub is_companion: bool,
 }
 
@@ -268,7 +271,7 @@ impl Layer {
         }
     }
 
-    /// Returns the layer as a companion of the previous layer.
+    /// Makes the layer a companion of the previous layer, and returns it.
     #[must_use]
     pub fn companion(self) -> Self {
         Self {
@@ -277,7 +280,7 @@ impl Layer {
         }
     }
 
-    /// Returns the layer, which is hidden if `is_hidden`.
+    /// Sets whether the layer is hidden at first, and returns it.
     #[must_use]
     pub fn hidden(self, is_hidden: bool) -> Self {
         Self { is_hidden, ..self }
@@ -323,7 +326,7 @@ pub struct Table {
 pub struct Chart {
     pub kind: Kind,
     pub title: String,
-    /// Which run or runs the numbers come from, for a stand-alone picture.
+    /// The run or runs that the numbers come from, for a stand-alone picture.
     pub subtitle: String,
     /// A sentence that explains how to read the chart.
     pub note: String,
@@ -333,7 +336,7 @@ pub struct Chart {
     pub y: Axis,
     /// Phases.
     pub spans: Vec<Span>,
-    /// Series, drawn in this order.
+    /// The layers of the chart, drawn in this order.
     pub layers: Vec<Layer>,
     /// Deadlines.
     pub rules: Vec<Rule>,
@@ -347,7 +350,7 @@ impl Chart {
     /// Shows the layers with these names and hides all others. A companion follows its layer.
     ///
     /// # Errors
-    /// Returns the first name that no layer has, with the existing names.
+    /// If no layer has one of the names, returns an error with this name and the existing names.
     pub fn choose(&mut self, names: &[String]) -> Result<(), String> {
         let own = |layer: &&Layer| !layer.is_companion;
         if let Some(unknown) = names.iter().find(|name| {
@@ -378,7 +381,7 @@ impl Chart {
         Ok(())
     }
 
-    /// Creates a chart without layers and numbers.
+    /// Creates a chart that has neither layers nor numbers.
     #[must_use]
     pub fn new(
         kind: Kind,
@@ -403,9 +406,9 @@ impl Chart {
         }
     }
 
-    /// Returns the chart changed so that no two visible lines have the same colour. There are
-    /// [`SERIES_TONES`] colours. One further line is grey, and all others are hidden until the user
-    /// selects them in the legend. A model keeps the colour of its series.
+    /// Changes the chart so that no two visible lines have the same colour, and returns it. There
+    /// are [`SERIES_TONES`] colours. One further line is grey, and all others are hidden until the
+    /// user selects them in the legend. A model keeps the colour of its series.
     pub(crate) fn distinct(mut self) -> Self {
         let mut order: Vec<(usize, usize)> = self
             .layers
@@ -440,8 +443,8 @@ impl Chart {
 }
 
 impl Shape {
-    /// Returns the values of the first and the last colour, and whether they are latencies; `None`
-    /// for other shapes than cells.
+    /// Returns the values for which the first and the last colour stand, and whether these values
+    /// are latencies; `None` for shapes other than cells.
     #[must_use]
     pub fn heat_range(&self) -> Option<(u64, u64, bool)> {
         let Self::Cells {

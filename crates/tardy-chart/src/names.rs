@@ -1,14 +1,15 @@
-//! Names of several runs in one chart. A name consists of the parts in which the runs' paths
-//! differ, and of their differing labels or kernels.
+//! Names of several runs in one chart. A name consists of the parts of the paths that differ
+//! between the runs, and of the labels or kernels that differ.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::data::RunData;
 
-/// Gives each run a unique name: the name of its folder, or, if two folders have the same name, the
-/// parts in which the paths differ. Runs of the lab are therefore named after their variant, not
-/// after their replica. The names of runs on different kernels contain the kernel.
+/// Gives each run a unique name. Each run is named after its folder or, if two folders have the
+/// same name, after the parts of their paths that differ. Runs of the lab are therefore named after
+/// their variant, not after their replica. The names of runs on different kernels contain the
+/// kernel.
 pub fn tell_apart(runs: &mut [RunData]) {
     let folders: Vec<String> = runs.iter().map(|run| run.folder.clone()).collect();
     let own: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
@@ -48,8 +49,8 @@ impl Facts {
 
 /// Maximum number of labels in a name. More labels would make the name too long.
 const LABELS_MAX: usize = 2;
-/// Prefixes of the lab's guest folders; the names of these folders are uninformative. "pad-" is the
-/// prefix in older folders.
+/// Prefixes of the names of the lab's guest folders; these names do not tell a reader which guest
+/// it was. "pad-" is the prefix in older folders.
 const REPLICAS: [&str; 2] = ["replica-", "pad-"];
 
 /// Adds distinguishing facts to each name: labels, or otherwise the release and the preemption
@@ -118,7 +119,7 @@ fn told(names: Vec<String>, facts: &[Facts]) -> Vec<String> {
     names.into_iter().zip(more).zip(facts).map(whole).collect()
 }
 
-/// Returns unique names for `folders` whose last parts are `own`.
+/// Returns unique names for `folders`; `own` are the last parts of their paths.
 #[must_use]
 pub fn apart(folders: &[String], own: &[&str]) -> Vec<String> {
     if are_different(own) {

@@ -8,7 +8,7 @@
 
 use super::model::{HEAT_LEVELS, SERIES_TONES, Tone};
 
-/// The colours for one background.
+/// The colours that suit one background.
 #[derive(Debug, Clone, Copy)]
 pub struct Palette {
     ink: &'static str,
@@ -109,9 +109,9 @@ pub fn variable(tone: Tone) -> String {
 mod tests {
     use super::*;
 
-    /// Matrices from linear red, green and blue to the colours that different eyes perceive:
-    /// Machado, Oliveira and Fernandes 2009, table 1, severity 1.0. The first is the eye with all
-    /// types of cone cells, the others lack one type.
+    /// Matrices that convert linear red, green and blue to the colours that different eyes
+    /// perceive: Machado, Oliveira and Fernandes 2009, table 1, severity 1.0. The first matrix is
+    /// for eyes with all types of cone cells; each other matrix is for eyes that lack one type.
     const EYES: [(&str, [[f64; 3]; 3]); 4] = [
         (
             "all cones",

@@ -1,5 +1,5 @@
 //! Writes charts to a file: a picture, or their numbers. The end of the file name selects the
-//! format; standard output without one gets an SVG.
+//! format. Standard output (`-`) always gets an SVG.
 
 use std::path::{Path, PathBuf};
 
@@ -43,7 +43,7 @@ impl Picture {
     /// Prepares a picture at `path`, without writing it.
     ///
     /// # Errors
-    /// Returns [`PictureError::Format`].
+    /// Fails with [`PictureError::Format`] if the file name selects no format.
     pub fn at(path: &Path) -> Result<Self, PictureError> {
         let format = match path.extension().and_then(|extension| extension.to_str()) {
             Some("svg") => Format::Svg,
@@ -59,11 +59,12 @@ impl Picture {
     }
 
     /// Writes charts with the same axes side by side, or their numbers with the names of the
-    /// charts. `size` is the size of each chart in px, and `scale` the number of pixels of a PNG
-    /// per px.
+    /// charts. `size` is the size of each chart in px. In a PNG, each px is drawn as `scale`
+    /// pixels.
     ///
     /// # Errors
-    /// Returns [`PictureError::Png`], [`PictureError::Unwritable`].
+    /// Fails with [`PictureError::Png`] if the picture cannot be drawn, or with
+    /// [`PictureError::Unwritable`] if the file cannot be written.
     pub fn write(
         &self,
         charts: &[(&str, &Chart)],

@@ -24,15 +24,15 @@ pub enum PngError {
          --scale, or write SVG"
     )]
     TooLarge(f64, f64),
-    /// The encoder failed, with its message.
+    /// The encoder failed; contains its message.
     #[error("cannot encode the picture: {0}")]
     Encoding(String),
 }
 
-/// Returns the scene as a PNG file, with `scale` pixels per px of the scene.
+/// Returns the scene as a PNG file in which each px of the scene is `scale` pixels wide.
 ///
 /// # Errors
-/// Returns [`PngError`].
+/// Fails with a [`PngError`] if the picture is too large or cannot be encoded.
 pub fn file(scene: &Scene, scale: f64) -> Result<Vec<u8>, PngError> {
     let (width, height) = (
         (scene.width * scale).round(),
@@ -226,7 +226,7 @@ impl Canvas {
     }
 }
 
-/// Collects a glyph's outline. Font units count upwards, px downwards.
+/// Collects a glyph's outline. In the font, y increases upwards; in px, it increases downwards.
 struct Outline {
     builder: PathBuilder,
     x: f32,

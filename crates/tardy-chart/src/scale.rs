@@ -1,24 +1,24 @@
-//! The mapping from values to positions on an axis, and the values that are marked on it.
+//! Maps values to positions on an axis, and chooses the values that are marked on the axis.
 
 use serde::Serialize;
 
 /// Magnitude in ns below which the signed logarithmic scale is linear.
 const SIGNED_LOG_UNIT: f64 = 1_000.0;
 
-/// A mapping from values to positions. Equal distances between positions look equal.
+/// Maps values to positions. Equal differences between positions are drawn as equal distances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
-    /// The position is the value.
+    /// A linear scale: the position is the value itself.
     Linear,
-    /// Decimal logarithm, for values above zero.
+    /// A scale with decimal logarithms, for values above zero.
     Log,
-    /// Logarithm of the magnitude on both sides of zero, linear within 1 us of zero. This scale is
-    /// for latencies that can be negative.
+    /// A logarithmic scale for positive and negative values, linear within 1 us of zero. This scale
+    /// is for latencies that can be negative.
     SignedLog,
 }
 
-/// A marked value on an axis.
+/// A value that is marked on an axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tick {
     pub value: f64,
@@ -27,7 +27,7 @@ pub struct Tick {
 }
 
 impl Scale {
-    /// Returns the scale for latencies from `min` up, in ns.
+    /// Returns the scale for latencies in ns, the smallest of which is `min`.
     #[must_use]
     pub fn of_latency(min: i64) -> Self {
         if min > 0 { Self::Log } else { Self::SignedLog }
@@ -55,7 +55,7 @@ impl Scale {
         }
     }
 
-    /// Returns the values to mark between `low` and `high`, about `wanted` of them with labels.
+    /// Returns the values to mark between `low` and `high`; about `wanted` of them have labels.
     /// Logarithmic scales mark powers of ten, and their multiples if there is space. Linear scales
     /// mark round steps.
     #[must_use]
@@ -134,7 +134,7 @@ pub fn time_ticks(low: f64, high: f64, wanted: usize) -> Vec<Tick> {
     }
 }
 
-/// Returns the smallest step of 1, 2 or 5 times a power of ten that is not below `step`.
+/// Returns the smallest number that is at least `step` and is 1, 2 or 5 times a power of ten.
 #[must_use]
 pub fn round_step(step: f64) -> f64 {
     if step.is_nan() || step <= 0.0 {
@@ -155,8 +155,8 @@ fn log_ticks(low: f64, high: f64, wanted: usize) -> Vec<Tick> {
         (high.log10() + 1e-9).floor() as i32,
     );
     let decades = (high / low).log10();
-    // The number of labels that fit into a decade decides which multiples of a power of ten have
-    // labels. The other multiples have ticks without labels, unless the axis has too many decades.
+    // How many labels fit into a decade determines which multiples of a power of ten have labels.
+    // The other multiples have ticks without labels, unless the axis has too many decades.
     let named: &[u32] = match wanted as f64 / decades.max(1e-9) {
         room if room >= 8.0 => &[1, 2, 3, 4, 5, 6, 7, 8, 9],
         room if room >= 3.0 => &[1, 2, 5],

@@ -5,7 +5,7 @@ use super::model::Tone;
 /// Font size of small text, in px.
 pub(super) const SMALL: f64 = 12.0;
 
-/// A step of a path. Coordinates are in px and count to the right and downwards.
+/// A step of a path. Coordinates are in px and increase to the right and downwards.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Step {
     /// Moves to the point without drawing.

@@ -1,4 +1,4 @@
-//! Draws the shapes of layers between the axes.
+//! Draws the shapes of a chart's layers between its axes.
 
 use super::area::Area;
 use super::model::{Cell, Chart, HEAT_LEVELS, Layer, Range, Shape, Tone};
@@ -140,8 +140,8 @@ fn band_steps(chart: &Chart, area: &Area, band: &[(f64, f64, f64)]) -> Vec<Step>
     steps
 }
 
-/// Merges the time intervals whose middles fall into the same px. Returns the px, and the smallest
-/// and the largest value there.
+/// Merges the time intervals whose centres fall into the same pixel column. Returns each column
+/// with its smallest and largest value.
 #[must_use]
 pub fn by_pixel(columns: &Columns, pixel: impl Fn(f64) -> f64) -> Vec<(f64, i64, i64)> {
     let mut pixels: Vec<(f64, i64, i64)> = Vec::new();
@@ -167,7 +167,7 @@ fn extremes(chart: &Chart, layer: &Layer, area: &Area, columns: &Columns) -> Vec
             Step::Move(x, area.y(chart, min as f64).max(top + 1.0)),
             Step::Line(x, top),
         ]);
-        // A gap in the data is a gap in the line.
+        // Where data is missing, the line is interrupted.
         edge.push(
             if (x - previous)
                 < (3.0 * columns.step / (chart.x.high - chart.x.low) * area.width).max(3.0)
@@ -249,7 +249,7 @@ fn heat(chart: &Chart, area: &Area, cells: &[Cell], (least, largest): (u64, u64)
 const LABEL_SIZE: f64 = 11.0;
 const CHARACTER_WIDTH: f64 = 0.56;
 
-/// Width of the part of a bar above 99.9 %, as a fraction of the bar's width.
+/// Width of the part of a bar above the 99.9th percentile, as a fraction of the bar's width.
 const TAIL_SHARE: f64 = 0.3;
 /// Radius in px of the circle that shows the average.
 const AVERAGE: f64 = 3.4;
@@ -277,7 +277,7 @@ fn range(chart: &Chart, layer: &Layer, area: &Area, range: &Range) -> Vec<Item> 
         stroke: stroke(1.2),
     }];
     if range.tail.is_some() {
-        // The tail above 99.9 % is a narrow bar whose end is marked.
+        // The tail above the 99.9th percentile is a narrow bar whose end is marked.
         let narrow = (width * TAIL_SHARE).max(2.0);
         let tail = rectangle(
             left + (width - narrow) / 2.0,
@@ -311,8 +311,8 @@ fn range(chart: &Chart, layer: &Layer, area: &Area, range: &Range) -> Vec<Item> 
         });
     }
     // The number is written above the bar if the bar is wide enough. The table and the tooltip
-    // always show it.
-    let words = words::tick(&chart.y, range.figure);
+    // always show the number.
+    let words = words::measured(&chart.y, range.figure);
     if words.chars().count() as f64 * LABEL_SIZE * CHARACTER_WIDTH < width {
         let at = ((left + right) / 2.0, area.y(chart, range.figure) - 5.0);
         let label = text(at, Anchor::Middle, Tone::Ink, words);

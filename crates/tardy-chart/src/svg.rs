@@ -8,16 +8,16 @@ use super::palette::{LIGHT, variable};
 use super::scene::{Anchor, Group, Item, Scene, Step, Stroke, Text};
 use crate::xml::escape;
 
-/// Preferred fonts, best first. The last one always exists.
+/// Preferred fonts, best first. The last font always exists.
 const FONTS: &str =
     "Roboto, Inter, 'Helvetica Neue', Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif";
 
-/// Where colours are defined.
+/// Where the colours of an SVG are defined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Colors {
-    /// In the SVG file itself, with the colours of [`LIGHT`].
+    /// The SVG file itself defines the colours, as in [`LIGHT`].
     Own,
-    /// In the style sheet of the page, as variables.
+    /// The style sheet of the page defines the colours, as variables.
     OfPage,
 }
 
@@ -237,7 +237,7 @@ fn path(steps: &[Step]) -> String {
 /// Formats a coordinate in px, rounded to a tenth.
 fn number(value: f64) -> String {
     let rounded = (value * 10.0).round() / 10.0;
-    // Avoids minus zero.
+    // Turns minus zero into zero.
     format!("{}", if rounded == 0.0 { 0.0 } else { rounded })
 }
 

@@ -1,5 +1,7 @@
 //! Formats numbers for charts and their tables.
 
+use tardy_core::units::three_digits;
+
 use super::model::{Axis, Chart, Values};
 use super::scale::latency_name;
 
@@ -20,8 +22,17 @@ pub fn tick(axis: &Axis, value: f64) -> String {
     }
 }
 
-/// Formats a time since the start of a run, in s. If the longest run, of `longest` s, takes up to
-/// two minutes, the text has seconds; otherwise it has minutes and hours.
+/// Formats a measured value of an axis; a latency has as many digits as in tables.
+#[must_use]
+pub fn measured(axis: &Axis, value: f64) -> String {
+    match axis.values {
+        Values::Latency => three_digits(value),
+        _ => tick(axis, value),
+    }
+}
+
+/// Formats a time since the start of a run, in s. The longest run takes `longest` s. For at most
+/// two minutes, the text has seconds; for longer runs, it has minutes and hours.
 #[must_use]
 pub fn time(seconds: f64, longest: f64) -> String {
     if longest <= 120.0 {
@@ -58,7 +69,7 @@ pub fn count(value: f64) -> String {
     format!("{}{unit}", (value / divisor * 100.0).round() / 100.0)
 }
 
-/// Formats a share: in percent if readable, otherwise as a power of ten.
+/// Formats a share in percent if that is readable, otherwise as a power of ten.
 #[must_use]
 pub fn share(value: f64) -> String {
     if value == 0.0 {
@@ -96,7 +107,7 @@ pub fn percentile(one_in: f64) -> String {
     if one_in <= 1.0 {
         return "min".to_owned();
     }
-    // There are enough digits to show the last nine, as in 99.9 % for 1 in 1000.
+    // The text has enough digits to show the last nine: 1 in 1000 gives 99.9 %.
     let decimals = (one_in.log10().ceil() as usize).saturating_sub(2).min(12);
     let text = format!("{:.decimals$}", 100.0 - 100.0 / one_in);
     format!("{text} %")
@@ -111,7 +122,7 @@ pub fn heat_ends(chart: &Chart) -> Option<(String, String)> {
         .iter()
         .find_map(|layer| layer.shape.heat_range())?;
     Some(if are_latencies {
-        (latency_name(least as f64), latency_name(largest as f64))
+        (three_digits(least as f64), three_digits(largest as f64))
     } else {
         (least.to_string(), format!("{largest} samples"))
     })
@@ -125,7 +136,17 @@ pub fn micros(nanos: i64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::scale::Scale;
     use super::*;
+
+    #[test]
+    fn a_measured_latency_has_the_digits_of_tables_and_a_tick_is_short() {
+        let axis = Axis::new("", Scale::Log, Values::Latency, (1e3, 1e9));
+        for (nanos, in_table, on_axis) in [(12e6, "12.0 ms", "12 ms"), (1e6, "1.00 ms", "1 ms")] {
+            assert_eq!(measured(&axis, nanos), in_table);
+            assert_eq!(tick(&axis, nanos), on_axis);
+        }
+    }
 
     #[test]
     fn numbers_are_short_and_have_their_units() {

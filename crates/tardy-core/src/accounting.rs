@@ -1,5 +1,5 @@
-//! Accounts for every due time of a series: expected = recorded + skipped + lost, and recorded =
-//! stored + unstored.
+//! Accounts for every due time of a series: expected = recorded + skipped + lost. Also accounts for
+//! every recorded sample: recorded = stored + unstored.
 //!
 //! Readers refuse impossible counts and times, so sums and differences of values from files need no
 //! overflow checks. The limits are `COUNT_MAX` in `crates/tardy-core/src/accounting.rs` (2^48),
@@ -8,15 +8,16 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Upper bound of every count of a series: a sample every microsecond for nine years. A file with a
-/// larger count is damaged. The bound keeps sums of counts from overflowing.
+/// Upper bound of every count of a series. A series with a sample every microsecond reaches it
+/// after nine years. A file with a larger count is treated as damaged. The bound keeps sums of
+/// counts from overflowing.
 pub const COUNT_MAX: u64 = 1 << 48;
 
 /// Cumulative counts of one series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counts {
-    /// Due times that the clock passed (grid), or cycles started (events). This count is measured
-    /// and never computed from the other counts.
+    /// Number of due times that the clock has passed (on a grid), or of cycles that were started
+    /// (for events). This count is measured and never computed from the other counts.
     pub expected: u64,
     /// Samples that reached the recorder.
     pub recorded: u64,
@@ -38,7 +39,8 @@ impl Counts {
         self.recorded - self.unstored.min(self.recorded)
     }
 
-    /// Returns the number of due times that no count explains; 0 when the accounting is exact.
+    /// Returns the number of due times that are neither recorded, skipped nor lost; 0 if the
+    /// accounting is exact.
     #[must_use]
     pub fn unexplained(&self) -> i128 {
         i128::from(self.expected)
@@ -47,8 +49,8 @@ impl Counts {
             - i128::from(self.lost)
     }
 
-    /// Returns whether every expected due time is recorded, skipped or lost, and no more samples
-    /// are unstored than recorded.
+    /// Returns whether the counts are consistent: every expected due time is recorded, skipped or
+    /// lost, and `unstored` is at most `recorded`.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.unexplained() == 0 && self.unstored <= self.recorded

@@ -19,8 +19,9 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(*factor)
 }
 
-/// Formats a size in the largest unit that divides it. If the number then has more than four
-/// digits, formats it with two decimals in the largest unit that is not larger than the size.
+/// Formats a size in the largest unit that divides it. If the number in this unit has more than
+/// four digits, it is written with two decimals in the largest unit that is not larger than the
+/// size.
 #[must_use]
 pub fn format_bytes(bytes: u64) -> String {
     let exact = UNITS

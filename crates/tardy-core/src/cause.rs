@@ -1,12 +1,12 @@
-//! Texts of system errors, for people.
+//! Formats system errors for people.
 
 use std::fmt;
 
-/// Text before the error number, at the end of a system error.
+/// The text before the error number, at the end of the message of a system error.
 const NUMBER: &str = " (os error ";
 
-/// Returns the text without the numbers that Rust appends to system errors: "Operation not
-/// permitted" is clear without one.
+/// Returns the text without the error numbers that Rust appends to system errors, because a text
+/// such as "Operation not permitted" is clear without its number.
 #[must_use]
 pub fn without_numbers(text: &str) -> String {
     let mut parts = text.split(NUMBER);
@@ -27,7 +27,7 @@ pub fn without_numbers(text: &str) -> String {
     out
 }
 
-/// Formats the output of `write` with [`without_numbers`].
+/// Writes the text that `write` produces to `f`, passed through [`without_numbers`].
 pub(crate) fn plainly(
     f: &mut fmt::Formatter<'_>,
     write: impl FnOnce(&mut String) -> fmt::Result,

@@ -7,31 +7,31 @@
 //!         cumulative expected, recorded, skipped, lost, unstored,
 //!         columns, then for each: id, length in bytes, bytes
 //! ```
-//! Fixed-width integers are little-endian. Columns, by id:
+//! Fixed-width integers are little-endian. Each column starts with its id. The columns are:
 //!
 //! 1. latency: the first value, then the difference of each value from the one before, as signed
 //!    variable-length integers ([`crate::varint`]);
 //! 2. skipped: a pair for each sample that skipped due times: (number of samples since the last
 //!    pair, number of skipped due times);
-//! 3. due time: runs of equal deviations: (deviation from the predicted due time, as a signed
-//!    variable-length integer; number of successive samples with this deviation). The prediction is
-//!    `previous due + period * (1 + skipped + gap)` on a grid, `previous wake-up + request` for
-//!    events;
+//! 3. due time: for each run of successive samples whose due times deviate equally from the
+//!    prediction: (deviation, as a signed variable-length integer; number of samples). The
+//!    prediction is `previous due + period * (1 + skipped + gap)` on a grid,
+//!    `previous wake-up + request` for events;
 //! 4. gaps: a triple for each gap before a sample: (number of samples since the last triple, number
 //!    of lost samples, number of due times that the lost samples skipped).
 //!
 //! A reader skips columns that it does not know. `ENDS` marks the last chunk of a file that was
-//! closed properly. A torn or damaged chunk fails its CRC, and readers stop there. The chunks
-//! before it stay valid, with their own cumulative counts.
+//! closed properly. If a chunk is torn or damaged, its CRC does not match, and readers stop there.
+//! The chunks before it stay valid, with their own cumulative counts.
 //!
-//! Version 1 dates from 2026-11.
+//! Due times are stored as run-length coded deviations from the prediction. The due times of a grid
+//! take no space. The due times of events take a few bits per sample. On average, a sample takes
+//! 2.0 to 2.5 bytes. A test in `chunk/tests.rs` requires at most 2 bytes per sample for a quiet
+//! second.
 //!
-//! Due times are stored as run-length coded deviations from the prediction. On a grid they take no
-//! space, for events a few bits per sample. A sample takes 2.0 to 2.5 bytes on average. A test in
-//! `chunk/tests.rs` limits a quiet second to 2 bytes per sample.
-//!
-//! Every chunk has the cumulative counts, so a truncated file still has exact counts. A chunk also
-//! knows the positions of its samples, so parts of a file can be summarised in parallel.
+//! Every chunk contains the cumulative counts at its end, so the counts of a truncated file are
+//! still exact up to its last whole chunk. These counts also give the positions of the chunk's
+//! samples in the series, so parts of a file can be summarised in parallel.
 
 use crate::accounting::{COUNT_MAX, Counts};
 use crate::sample::{Gap, Record, Sample};
@@ -39,13 +39,13 @@ use crate::series::{Descriptor, Schedule};
 use crate::units::Nanos;
 use crate::varint::{self, Reader};
 
-/// First bytes of a series file; the digit is the format's version.
+/// First bytes of a series file; the digit is the version of the format.
 pub const FILE_MAGIC: [u8; 8] = *b"TARDYSR1";
 const CHUNK_MAGIC: [u8; 4] = *b"CHNK";
 const END_MAGIC: [u8; 4] = *b"ENDS";
-/// Bytes before a chunk's body: magic, length, CRC-32.
+/// Number of bytes before a chunk's body (magic, length and CRC-32).
 pub const CHUNK_HEAD_BYTES: usize = 12;
-/// Bytes before a head's descriptor: magic, length.
+/// Number of bytes before a head's descriptor (magic and length).
 pub const HEAD_START_BYTES: usize = FILE_MAGIC.len() + 4;
 /// Maximum size of a body in bytes, for writers and readers.
 pub const BODY_BYTES_MAX: usize = 16 << 20;
@@ -66,15 +66,15 @@ pub enum FormatError {
     /// The descriptor is damaged.
     #[error("the series' descriptor is damaged")]
     BadDescriptor,
-    /// The bytes end within the chunk.
+    /// The bytes end before the chunk does.
     #[error("the last chunk is cut off")]
     Truncated,
-    /// The chunk's bytes differ from the bytes that were written.
+    /// The checksum of the chunk does not match its bytes, or the chunk's structure is invalid.
     #[error("a chunk is damaged (checksum or structure)")]
     Damaged,
 }
 
-/// Returns the head of a series file, with `descriptor_json` as given.
+/// Returns the head of a series file, which contains `descriptor_json` unchanged.
 #[must_use]
 pub fn encode_head(descriptor_json: &[u8]) -> Vec<u8> {
     let mut out = FILE_MAGIC.to_vec();
@@ -88,11 +88,11 @@ pub fn encode_head(descriptor_json: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Reads a head: the descriptor's bytes, and the offset of the first chunk.
+/// Reads a head; returns the descriptor's bytes and the offset of the first chunk.
 ///
 /// # Errors
-/// Returns [`FormatError::NotASeries`], or [`FormatError::BadDescriptor`] if the head is damaged or
-/// cut off.
+/// Fails with [`FormatError::NotASeries`], or with [`FormatError::BadDescriptor`] if the head is
+/// damaged or cut off.
 pub fn decode_head(bytes: &[u8]) -> Result<(&[u8], usize), FormatError> {
     let rest = bytes
         .strip_prefix(&FILE_MAGIC)
@@ -116,8 +116,9 @@ pub fn decode_head(bytes: &[u8]) -> Result<(&[u8], usize), FormatError> {
     Ok((json, FILE_MAGIC.len() + 4 + length + 4))
 }
 
-/// Returns whether a file of `length` bytes, which starts with the bytes `start`, ends within its
-/// head. `start` must have at least [`HEAD_START_BYTES`] bytes of a file that has them.
+/// Returns whether a series file ends within its head. The file has `length` bytes and starts with
+/// the bytes `start`. `start` must contain at least the first [`HEAD_START_BYTES`] bytes, or the
+/// whole file if it is shorter.
 #[must_use]
 pub fn ends_within_head(start: &[u8], length: u64) -> bool {
     let magic = &start[..start.len().min(FILE_MAGIC.len())];
@@ -315,10 +316,10 @@ fn predicted_due(schedule: &Schedule, previous: &Sample, gap: &Gap) -> Nanos {
     }
 }
 
-/// The fixed-size start of a chunk. A reader needs it before it reads the body.
+/// The fixed-size start of a chunk. A reader reads this start before the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkHead {
-    /// Bytes of the body that follows.
+    /// Length in bytes of the body that follows.
     pub body_bytes: usize,
     /// CRC-32 of the body.
     pub crc: u32,
@@ -330,8 +331,8 @@ impl ChunkHead {
     /// Decodes the head that precedes a body.
     ///
     /// # Errors
-    /// Returns [`FormatError::Truncated`] for fewer than [`CHUNK_HEAD_BYTES`] bytes,
-    /// [`FormatError::Damaged`] for bytes that are not a head.
+    /// Fails with [`FormatError::Truncated`] if there are fewer than [`CHUNK_HEAD_BYTES`] bytes, or
+    /// with [`FormatError::Damaged`] if the bytes are not a head.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         let head = bytes
             .first_chunk::<CHUNK_HEAD_BYTES>()
@@ -354,7 +355,7 @@ impl ChunkHead {
     }
 }
 
-/// A decoded chunk, in columns. Decoding the next chunk reuses the memory.
+/// A decoded chunk, in columns. The memory is reused when the next chunk is decoded.
 #[derive(Debug, Default, Clone)]
 pub struct Chunk {
     /// Cumulative counts at the chunk's end.
@@ -366,10 +367,10 @@ pub struct Chunk {
     /// For each sample that skipped due times: its index and the number of these due times. The
     /// list is in ascending order of the indices.
     pub skipped: Vec<(usize, u32)>,
-    /// (deviation from the predicted due time in ns, number of successive samples with it), from
-    /// the second sample on.
+    /// Runs of successive samples whose due times deviate equally from the prediction, from the
+    /// second sample on: (deviation in ns, number of samples).
     pub due: Vec<(i64, usize)>,
-    /// (index of the sample after the gap, gap), ascending.
+    /// The gaps in ascending order: (index of the sample after the gap, gap).
     pub gaps: Vec<(usize, Gap)>,
 }
 
@@ -377,8 +378,8 @@ impl Chunk {
     /// Decodes `body` into `self`. The caller checks the CRC, with [`verify`].
     ///
     /// # Errors
-    /// Returns [`FormatError::Damaged`] if the structure is invalid. Allocates at most the memory
-    /// for the samples that `body` can hold.
+    /// Fails with [`FormatError::Damaged`] if the structure is invalid. Allocates no more memory
+    /// than the samples in a body of this length can need.
     pub fn decode(&mut self, body: &[u8]) -> Result<(), FormatError> {
         self.decode_body(body).ok_or(FormatError::Damaged)
     }

@@ -62,7 +62,7 @@ impl CpuList {
     }
 
     /// Parses a CPU mask of the kernel, such as `ff,00000003`: 32-bit words in hexadecimal, the
-    /// highest first. Returns `None` for other text.
+    /// highest first. Returns `None` for any other text.
     #[must_use]
     pub fn from_mask(mask: &str) -> Option<Self> {
         let words = mask

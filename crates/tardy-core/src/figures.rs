@@ -1,7 +1,7 @@
 //! Live figures of a growing series: a few numbers, and the shape of its distribution.
 //!
-//! [`Watch`] processes every sample, and keeps the state that a histogram lacks. [`Figures`] are
-//! computed on request, from a watch and a histogram.
+//! [`Watch`] processes every sample and keeps what a histogram cannot show, such as the latest
+//! value. [`Figures`] are computed on request, from a watch and a histogram.
 
 use crate::accounting::Counts;
 use crate::cpu::CpuId;
@@ -12,15 +12,16 @@ use crate::units::Nanos;
 use crate::verdict::Window;
 use crate::verdict::skipped::SkippedLateness;
 
-/// The displayed percentile: this many of [`RANKS`] values are at or below it.
+/// The displayed percentile, as a rank: the number of values, out of [`RANKS`], that are at or
+/// below it.
 const HIGH: u64 = 999;
 const RANKS: u64 = 1000;
-/// Base-2 logarithm of the number of bins of a [`Shape`] in each power of two.
+/// Base-2 logarithm of the number of bins per power of two in a [`Shape`].
 const BINS_BITS: u32 = 3;
 /// Maximum number of peaks that are stored until the view reads them.
 const PEAKS_MAX: usize = 64;
-/// Initial length of an interval. This length is half a step of the live view's time line, so that
-/// each step has a peak.
+/// Initial length of the intervals of [`Peaks`]. This length is half a step of the live view's time
+/// line, so that each step has a peak.
 const PEAK_STEP: Nanos = Nanos::from_millis(62);
 
 /// The state that is updated with each sample of a series.
@@ -34,30 +35,31 @@ pub struct Watch {
     recent: Peaks,
 }
 
-/// The largest value of each interval, in constant memory: if there are too many intervals,
-/// neighbours are merged and the smaller value is dropped.
+/// The largest value of each interval of time, in constant memory: if there are too many intervals,
+/// neighbours are merged and the smaller of their two values is dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peaks {
     step: Nanos,
-    /// End of the last interval.
+    /// Time at which the last interval ends.
     end: Nanos,
     /// Due time and value of each peak.
     peaks: Vec<(Nanos, Nanos)>,
 }
 
-/// The numbers of a series so far.
+/// The numbers of a growing series, up to its latest sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Figures {
     pub probe: String,
     pub cpu: Option<CpuId>,
     pub counts: Counts,
-    /// Due times that missed the deadline, including skipped ones; absent without a deadline.
+    /// Due times that missed the deadline, including skipped due times; absent if there is no
+    /// deadline.
     pub misses: Option<u64>,
     /// The most recent value.
     pub latest: Option<Nanos>,
     /// The largest values since the previous figures were computed.
     pub recent: Peaks,
-    /// The other numbers; absent if the series has no value.
+    /// Minimum, average, maximum and so on; absent if the series has no value.
     pub numbers: Option<FiguresNumbers>,
 }
 
@@ -120,7 +122,8 @@ impl Watch {
         }
     }
 
-    /// Returns the number of due times that missed the deadline so far; `None` without a deadline.
+    /// Returns the number of due times that missed the deadline so far; `None` if there is no
+    /// deadline.
     #[must_use]
     pub fn misses(&self) -> Option<u64> {
         self.window.map(|_| self.misses)
@@ -146,8 +149,8 @@ impl Watch {
 }
 
 impl Figures {
-    /// Puts the peaks of `older` figures before the peaks of these. This function is used if the
-    /// live view did not read `older`.
+    /// Inserts the peaks of the `older` figures before the peaks of `self`. The caller does this if
+    /// the live view did not read `older`.
     pub fn after(&mut self, older: &Self) {
         let mut all = older.recent.clone();
         self.recent
@@ -185,7 +188,7 @@ impl Peaks {
     fn begin(&mut self, due: Nanos, value: Nanos) {
         if self.peaks.len() == PEAKS_MAX {
             self.step = self.step * 2;
-            // Of equal values, the first is kept.
+            // If values are equal, the first one stays.
             let larger =
                 |pair: &[(Nanos, Nanos)]| pair.iter().rev().copied().max_by_key(|peak| peak.1);
             self.peaks = self.peaks.chunks(2).filter_map(larger).collect();
@@ -251,7 +254,7 @@ impl Shape {
     }
 
     /// Returns the counts in `columns` columns of equal width on a logarithmic scale, the start of
-    /// the first column, and the end of the last one; `None` without values.
+    /// the first column, and the end of the last one; `None` if there are no values.
     #[must_use]
     pub fn columns(&self, columns: usize) -> Option<(Vec<u64>, Nanos, Nanos)> {
         let (first, last) = (self.0.first()?.0, self.0.last()?.0);
@@ -261,7 +264,7 @@ impl Shape {
             let place = usize::from(bin - first);
             let from = place * columns / bins;
             // A bin may be wider than a column. Such a bin fills all columns that it covers. Each
-            // gets the bin's full count, because the height of a column shows a density.
+            // column gets the bin's full count, because the height of a column shows a density.
             for counted in &mut counts[from..((place + 1) * columns / bins).max(from + 1)] {
                 *counted += count;
             }
@@ -334,7 +337,8 @@ mod tests {
             latency: Nanos(latency),
             skipped,
         };
-        // At 2.6 us, the wake-up skips two periods; their latencies are 1.6 us and 0.6 us.
+        // Because the wake-up is 2.6 us late, it skips two periods, whose latencies are 1.6 us and
+        // 0.6 us.
         let samples = [
             sample(0, 100, 0),
             sample(1_000, 2_600, 2),
@@ -404,7 +408,7 @@ mod tests {
             prop_assert_eq!((numbers.min.get(), numbers.max.get()), (sorted[0], sorted[sorted.len() - 1]));
             prop_assert_eq!(numbers.high.get(), sorted[rank - 1]);
             prop_assert_eq!(numbers.average.get(), average);
-            // With as many columns as bins, each value is counted once.
+            // If there are as many columns as bins, each value falls into exactly one column.
             let bins = usize::from(numbers.shape.0.last().unwrap().0 - numbers.shape.0[0].0) + 1;
             let (counts, from, to) = numbers.shape.columns(bins).unwrap();
             prop_assert_eq!(counts.iter().sum::<u64>(), sorted.len() as u64);

@@ -1,16 +1,17 @@
-//! A histogram that is exact to the nanosecond as far as bounded memory allows, and reports the
-//! number of values that it counted less exactly.
+//! A histogram that is exact to the nanosecond as long as its memory budget allows this. It reports
+//! how many values it had to count less exactly.
 //!
-//! Values are counted in pages of 1 ns buckets. Latencies cluster, so a few pages hold nearly all
-//! of them. The histogram creates a page when 64 different values fall into its range. Until then,
-//! and when the page budget is spent, it stores each value individually, so a long thin tail needs
-//! no pages. When the budget of individual values is spent too, further values are counted in
-//! buckets of relative width 1/64, and [`Histogram::coarse`] returns their number. The largest and
-//! the smallest value are always exact.
+//! Values are counted in pages of 1 ns buckets. Latencies cluster, so nearly all of them fall into
+//! a few pages. The histogram creates a page as soon as 64 different values lie in the page's
+//! range. Until then, and after the page budget is spent, it stores each value individually, so a
+//! long thin tail needs no pages. When the budget of individual values is spent too, further values
+//! are counted in buckets of relative width 1/64, and [`Histogram::coarse`] returns their number.
+//! The largest and the smallest value are always exact.
 //!
-//! Pages of counters take a megabyte per series, even if it is short. Readers hold all series of a
-//! run at once. They therefore compress each histogram with [`Histogram::pack`] to about two bytes
-//! per distinct value. Adding a value unpacks it.
+//! Pages of counters take a megabyte per series, even for a short series. Readers have all series
+//! of a run in memory at once. To save memory, they compress each histogram with
+//! [`Histogram::pack`] to about two bytes per distinct value. When a value is added, the histogram
+//! is unpacked first.
 
 mod packed;
 
@@ -20,10 +21,11 @@ use packed::PackedCounts;
 
 const PAGE_BITS: u32 = 11;
 const PAGE_BUCKETS: usize = 1 << PAGE_BITS;
-/// Values from here on are never counted in pages: 2^26 ns = 67 ms.
+/// Values of at least this many ns are never counted in pages: 2^26 ns = 67 ms.
 const PAGED_END: i64 = 1 << 26;
 const COARSE_BITS: u32 = 6;
-/// From this number of individual values in its range, a page takes less memory.
+/// If at least this many individual values lie in the range of a page, the page takes less memory
+/// than they do.
 const VALUES_A_PAGE_MIN: usize = 64;
 
 /// The memory budget of a histogram.
@@ -31,7 +33,7 @@ const VALUES_A_PAGE_MIN: usize = 64;
 pub struct Budget {
     /// Number of pages of 2048 buckets, 16 KiB each.
     pub pages: usize,
-    /// Number of values outside of pages, about 50 bytes each.
+    /// Number of values that are stored outside of pages, about 50 bytes each.
     pub values: usize,
 }
 
@@ -41,7 +43,7 @@ impl Budget {
         pages: 24,
         values: 4096,
     };
-    /// The budget of analyses: at most about 70 MiB, which only unusual runs reach.
+    /// The budget for analyses: at most about 70 MiB, which only unusual runs reach.
     pub const ANALYSIS: Self = Self {
         pages: 4096,
         values: 65_536,
@@ -56,9 +58,9 @@ pub struct Histogram {
     values: BTreeMap<i64, u64>,
     values_left: usize,
     coarse: BTreeMap<i64, u64>,
-    /// The compressed content; while it is used, pages and `values` are empty.
+    /// The compressed content; unless it is empty, `pages` and `values` are empty.
     packed: PackedCounts,
-    /// Number of counted values. The field exists because readers need the number after every
+    /// How many values were counted. The number is stored because readers need it after every
     /// sample.
     total: u64,
     min: i64,
@@ -104,8 +106,8 @@ impl Histogram {
     }
 
     /// Counts `terms` values, each `times` times: `first`, `first - step`, `first - 2 * step` and
-    /// so on. The result is that of repeated calls of [`Histogram::record_many`], but values that
-    /// share a bucket are counted together.
+    /// so on. The result is the same as with repeated calls of [`Histogram::record_many`], but
+    /// values that share a bucket are counted in one step.
     pub fn record_descending(&mut self, first: i64, step: i64, mut terms: u64, times: u64) {
         if step <= 0 || times == 0 {
             return self.record_many(first, terms.saturating_mul(times));
@@ -124,8 +126,9 @@ impl Histogram {
         }
     }
 
-    /// Counts the values that share a coarse bucket with `first`, and returns their number. `first`
-    /// must not be below [`PAGED_END`], and no space for individual values must be left.
+    /// Counts those of the values that share a coarse bucket with `first`, and returns their
+    /// number. `first` must be at least [`PAGED_END`], and the space for individual values must be
+    /// used up.
     fn record_in_bucket(&mut self, first: i64, step: i64, terms: u64, times: u64) -> u64 {
         let more = (first - coarse_bucket_begin(first).max(PAGED_END)) / step;
         let inside = u64::try_from(more).map_or(1, |more| more + 1).min(terms);
@@ -150,7 +153,8 @@ impl Histogram {
     fn record_new(&mut self, value: i64, count: u64) {
         if !self.packed.is_empty() {
             self.unpack();
-            // The count was added to the total above.
+            // The caller has already added `count` to the total, and `record_many` will add it
+            // again.
             self.total -= count;
             return self.record_many(value, count);
         }
@@ -172,8 +176,8 @@ impl Histogram {
         }
     }
 
-    /// Returns whether a page for `value` takes less memory than the individual values that it
-    /// would replace, or there is no space for individual values.
+    /// Returns whether `value` should get a page: either the page takes less memory than the
+    /// individual values that it would replace, or there is no space for individual values.
     fn deserves_page(&self, value: i64) -> bool {
         self.values_left == 0
             || self
@@ -206,7 +210,7 @@ impl Histogram {
     }
 
     /// Compresses the counts to a few bytes per value and frees the pages. The content stays the
-    /// same; later counts allocate pages again.
+    /// same; when values are counted later, pages are allocated again.
     pub fn pack(&mut self) {
         if !self.packed.is_empty() {
             return;
@@ -270,8 +274,8 @@ impl Histogram {
             .filter_map(|(page, buckets)| Some((page, buckets.as_deref()?)))
     }
 
-    /// Calls `visit` with each value and its count, in ascending order. A coarse bucket has the
-    /// value of its upper end, so that no quantile looks better than it was.
+    /// Calls `visit` with each value and its count, in ascending order. All values in a coarse
+    /// bucket are visited as its upper end, so that no quantile looks better than it was.
     pub fn for_each(&self, mut visit: impl FnMut(i64, u64)) {
         let mut others = self.others();
         let mut next = others.next();
@@ -343,7 +347,7 @@ impl Histogram {
         paged.into_iter().chain(noted).max()
     }
 
-    /// Returns the number of values counted in buckets wider than 1 ns, because the memory budget
+    /// Returns how many values were counted in buckets wider than 1 ns because the memory budget
     /// was spent.
     #[must_use]
     pub fn coarse(&self) -> u64 {
@@ -363,7 +367,7 @@ impl Histogram {
     }
 
     /// Returns the values at the given ranks, which must ascend. Rank 1 is the smallest value. The
-    /// result is `None` for a rank that does not exist.
+    /// result for a rank that does not exist is `None`.
     #[must_use]
     pub fn values_at(&self, ranks: &[u64]) -> Vec<Option<i64>> {
         let mut found = vec![None; ranks.len()];
@@ -402,7 +406,8 @@ fn coarse_bucket(value: i64) -> i64 {
     if value >= 0 {
         i64::try_from(((magnitude >> shift) << shift) | ((1_u64 << shift) - 1)).unwrap_or(i64::MAX)
     } else {
-        // Rounds towards zero, which is the upper end of a bucket of negative values.
+        // Rounds towards zero, because in a bucket of negative values, the upper end is the end
+        // closer to zero.
         -i64::try_from((magnitude >> shift) << shift).unwrap_or(i64::MAX)
     }
 }
@@ -438,8 +443,8 @@ mod tests {
             pages: 1,
             values: 2,
         });
-        // The budget suffices to store 1 and 2 ms individually and 10 ns in a page. The other
-        // values share coarse buckets.
+        // The budget allows the histogram to store 1 and 2 ms individually and 10 ns in a page. The
+        // other values share coarse buckets.
         for value in [
             1_000_000, 2_000_000, 10, 3_000_123, 3_000_124, 4_000_000, -5,
         ] {

@@ -1,9 +1,10 @@
 //! Units, samples, the chunk format, histograms, summaries and verdicts of `tardy`.
 //!
-//! The crate does no I/O, reads no clock and starts no thread, so tests need only values.
+//! The crate does no I/O, reads no clock and starts no thread, so its tests need only plain values.
 #![forbid(unsafe_code)]
 
 pub mod accounting;
+pub mod budget;
 pub mod bytes;
 pub mod cause;
 pub mod chunk;

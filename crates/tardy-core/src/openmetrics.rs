@@ -1,8 +1,9 @@
-//! Text for Prometheus and other readers of OpenMetrics 1.0, for finished and running runs.
+//! Formats the results of finished and running runs as text for Prometheus and other readers of
+//! OpenMetrics 1.0.
 //!
 //! The base unit is seconds, counters end in `_total`, and buckets have fixed 1-2-5 edges, so that
 //! buckets of different machines can be added. A histogram is named after its quantity, so no
-//! metric mixes interval errors with latencies.
+//! metric contains both interval errors and latencies.
 
 use std::fmt::Write as _;
 
@@ -17,7 +18,7 @@ pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; chars
 /// The mandatory end of the text.
 pub const END: &str = "# EOF\n";
 
-/// Bucket edges: in ns, and in s as the label `le` shows them.
+/// The bucket edges, each as a number of ns and as the text in s for the label `le`.
 const EDGES: [(i64, &str); 19] = [
     (1_000, "1e-06"),
     (2_000, "2e-06"),
@@ -53,10 +54,10 @@ pub struct Buckets {
 pub struct SeriesMetrics {
     pub descriptor: Descriptor,
     pub counts: Counts,
-    /// Whether skipped periods were not counted. The metric is then omitted, because 0 would be
-    /// wrong.
+    /// Whether it is unknown how many periods were skipped. The metric is then omitted, because 0
+    /// would be wrong.
     pub is_skipped_unknown: bool,
-    /// Due times that missed the deadline; absent without a deadline.
+    /// Due times that missed the deadline; absent if there is no deadline.
     pub misses: Option<u64>,
     pub max: Option<Nanos>,
     pub buckets: Buckets,
@@ -81,7 +82,7 @@ impl Buckets {
         }
     }
 
-    /// Replaces the sum by `mean_ns` times the number of values.
+    /// Sets the sum to `mean_ns` times the number of values.
     #[must_use]
     pub fn with_mean(self, mean_ns: f64) -> Self {
         Self {
@@ -130,8 +131,8 @@ fn histograms(text: &mut String, name: &str, quantity: &str, series: &[&SeriesMe
         "# TYPE {name} histogram\n# UNIT {name} seconds\n# HELP {name} Distribution of the \
          {quantity}, in seconds."
     );
-    // An import that states only its extremes has no distribution, and is left out. A series
-    // without samples has an empty distribution.
+    // An import that gives only the smallest and the largest value has no distribution, so it is
+    // left out. A series without samples has an empty distribution.
     for series in series
         .iter()
         .filter(|series| series.buckets.count > 0 || series.max.is_none())
@@ -186,7 +187,7 @@ fn counts(text: &mut String, all: &[SeriesMetrics]) {
 }
 
 /// Appends a family of metrics: its type and help, then one line per value. `suffix` follows the
-/// name in the lines of values.
+/// name in each line that has a value.
 pub fn family(
     text: &mut String,
     name: &str,

@@ -26,7 +26,7 @@ impl Sample {
 pub enum Record {
     /// A wake-up.
     Sample(Sample),
-    /// Samples that are missing here, because the ring was full.
+    /// Samples are missing at this position because the ring was full.
     Gap(Gap),
 }
 
@@ -39,7 +39,7 @@ pub struct Gap {
 }
 
 impl Gap {
-    /// Returns whether nothing was lost.
+    /// Returns whether neither samples nor due times are missing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lost == 0 && self.skipped == 0

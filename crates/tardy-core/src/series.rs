@@ -1,8 +1,8 @@
 //! A series, the samples of one probe thread, and the descriptor at the head of its file.
 //!
 //! The descriptor has keys for all properties of a series; older readers ignore keys that they do
-//! not know. A probe's second series has a separate name, so summaries, comparisons and the lab
-//! group all series in the same way.
+//! not know. If a probe records a second series, the second series has its own probe name, so
+//! summaries, comparisons and the lab need no special case for it.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,11 +22,12 @@ pub enum Schedule {
         /// The first due time, on the series' clock.
         #[serde(rename = "start_ns")]
         start: Nanos,
-        /// Each due time is shifted by a random time from 0 up to this one; 0 for no dither.
+        /// Each due time is shifted by a random time between 0 and this time; 0 if due times are
+        /// not dithered.
         #[serde(rename = "dither_ns", default)]
         dither: Nanos,
     },
-    /// Each sample is due a fixed time after the probe requested it. There is no grid, so due times
+    /// Each sample is due a fixed time after the probe requests it. There is no grid, so due times
     /// cannot be skipped.
     Event {
         /// Time requested in each cycle.
@@ -51,8 +52,8 @@ impl Schedule {
         matches!(self, Self::Grid { .. })
     }
 
-    /// Returns the number of the grid's due times at or before the sample due at `due`; `None` for
-    /// events.
+    /// Returns the number of the grid's due times up to and including `due`, the due time of a
+    /// sample; `None` for events.
     ///
     /// A dithered due time lies less than one period after its grid point, so rounding down finds
     /// the point.
@@ -67,15 +68,15 @@ impl Schedule {
     }
 }
 
-/// The kind of clock of a run's times. Times of different clocks are never compared without a
-/// warning.
+/// The clock on which all times of a run are based. Times of different clocks are never compared
+/// without a warning to the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClockKind {
     /// The monotonic clock of a real machine.
     #[default]
     Hardware,
-    /// The instruction-counted clock of an emulated machine.
+    /// The clock of an emulated machine; it counts instructions.
     Virtual,
 }
 
@@ -96,23 +97,24 @@ pub struct Descriptor {
     pub clock: ClockKind,
     /// When samples are due.
     pub schedule: Schedule,
-    /// The meaning of the values.
+    /// What the values mean.
     #[serde(default, skip_serializing_if = "Meaning::is_plain_lateness")]
     pub meaning: Meaning,
-    /// The meaning of the due times.
+    /// What the due times mean.
     #[serde(default, skip_serializing_if = "Reference::is_planned")]
     pub reference: Reference,
-    /// Whether the verdict ignores the series, because a deadline does not apply to its values.
+    /// Whether verdicts ignore the series, because a deadline does not apply to its values.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_outside_verdict: bool,
-    /// Whether each sample includes work after the wake-up: see [`Descriptor::is_work`].
+    /// Whether each sample times work that follows the wake-up; see [`Descriptor::is_work`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stands_for_work: bool,
-    /// Whether another machine or device gave the timed answers; `None` for quantities that are
-    /// always local.
+    /// Whether the timed answers came from another machine or device; `None` for quantities that
+    /// are always measured locally.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<bool>,
-    /// Number of the probe's thread, if several threads run without a fixed CPU.
+    /// Identifies the probe's thread that took the samples, if several threads run without a fixed
+    /// CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy: Option<u32>,
 }
@@ -122,28 +124,30 @@ pub struct Descriptor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "kebab-case")]
 pub enum Meaning {
-    /// Time from the due time to an event. A value below zero is early, or within the error of the
-    /// probe's clock.
+    /// Time from the due time to an event. A value below zero means that the event was early, or
+    /// that it is within the error of the probe's clock.
     Lateness {
-        /// Values from 0 down to minus this time are within the error of the clock that the probe
-        /// reads.
+        /// Values from 0 down to the negative of this time are within the error of the clock that
+        /// the probe reads.
         #[serde(rename = "clock_error_ns")]
         clock_error: Nanos,
     },
-    /// Time between two events, minus the ideal time: the difference of two latencies. A constant
-    /// latency is invisible, and each late event makes the next value early.
+    /// Time between two events, minus the ideal time between them: the difference of their
+    /// latencies. If the latency is constant, the values do not show it; a late event makes its own
+    /// value large and the next value small.
     IntervalError {
         /// Whether the events come from a device with a separate clock, so that their period
         /// differs from the nominal one.
         #[serde(default)]
         has_own_clock: bool,
     },
-    /// Time of the sound minus time of the picture, when a frame is shown. Below zero the picture
-    /// is ahead, which is no early wake-up.
+    /// Time of the sound minus time of the picture, when a frame is shown. A value below zero means
+    /// that the picture is ahead; it does not mean an early wake-up.
     Skew,
-    /// Length of a gap. Its start counts as the due time, although an event was not due.
+    /// Length of a gap, for example in the sound. The start of the gap counts as the due time,
+    /// although no event was due then.
     Gap {
-        /// Minimum length; the series has no shorter gaps.
+        /// Minimum length of a gap; the series contains no shorter ones.
         #[serde(rename = "least_ns")]
         least: Nanos,
     },
@@ -153,21 +157,21 @@ pub enum Meaning {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reference {
-    /// Due times were set beforehand, as for a timer.
+    /// Due times were set in advance, as for a timer.
     #[default]
     Planned,
     /// The start of the interrupt that woke the thread.
     Interrupt,
     /// The start of the softirq that woke the thread.
     Softirq,
-    /// The moment at which another thread woke the thread (`sched_waking`).
+    /// The moment at which another thread woke the measured thread (`sched_waking`).
     Waking,
     /// The call of the function whose duration is measured.
     Call,
 }
 
 impl Reference {
-    /// Returns whether the due times were set beforehand.
+    /// Returns whether the due times were set in advance.
     #[must_use]
     pub fn is_planned(&self) -> bool {
         *self == Self::Planned
@@ -183,13 +187,13 @@ impl Default for Meaning {
 }
 
 impl Meaning {
-    /// Returns whether this is the default meaning, which files omit.
+    /// Returns whether this is the default meaning, which is not written to files.
     #[must_use]
     pub fn is_plain_lateness(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Returns the value below which wake-ups are early.
+    /// Returns the latency below which wake-ups count as early.
     #[must_use]
     pub fn early_below(&self) -> Nanos {
         match *self {
@@ -200,7 +204,7 @@ impl Meaning {
 }
 
 impl Descriptor {
-    /// Creates the descriptor of a series of latencies in ns, the usual kind.
+    /// Creates the descriptor of a series of latencies in ns, the most common kind.
     #[must_use]
     pub fn latency(probe: &str, cpu: Option<CpuId>, clock: ClockKind, schedule: Schedule) -> Self {
         Self {
@@ -219,8 +223,9 @@ impl Descriptor {
         }
     }
 
-    /// Returns whether the samples time work. Skipped work was never done, so it misses any
-    /// deadline. In other series, a skipped due time has the latency that the late wake-up implies.
+    /// Returns whether the samples time work, not only wake-ups. Skipped work was never done, so it
+    /// misses any deadline. In other series, a skipped due time has the latency that follows from
+    /// the late wake-up.
     #[must_use]
     pub fn is_work(&self) -> bool {
         // Older folders lack the key; in these, the quantity shows whether samples time work.

@@ -1,8 +1,8 @@
-//! Model of the time until work is done that starts late and also runs slowly: the sum of both
-//! delays (mckenney2009, section 3).
+//! Models how long work takes if it starts late and also runs slowly: both delays are added
+//! (mckenney2009, section 3).
 //!
-//! The model serves to draw curves and find where they cross. The model ignores interruptions, and
-//! any correlation between late starts and slow work. Only a measurement can show whether real work
+//! The model is used to draw curves and to find where they cross. It ignores interruptions, and any
+//! correlation between late starts and slow work. Only a measurement can show whether real work
 //! ends in time.
 
 use serde::{Deserialize, Serialize};
@@ -11,29 +11,33 @@ use tardy_statistics::confidence::Interval;
 use tardy_statistics::estimate::Estimate;
 
 /// Returns the time from the due time of work to its completion, in ns. The work starts
-/// `latency_ns` late, and takes `slowdown` (a share, 0 for none) longer than alone.
+/// `latency_ns` after its due time. It would take `work_ns` at full speed; `slowdown` is the
+/// relative increase of this time (0 for none).
 #[must_use]
 pub fn total_delay(latency_ns: f64, slowdown: f64, work_ns: f64) -> f64 {
     latency_ns + work_ns * (1.0 + slowdown)
 }
 
-/// The length of work at which two kernels finish at the same time: "real time" starts work sooner
-/// and runs it slower, "real fast" starts work later and runs it faster.
+/// The length of work for which two kernels finish at the same time. The "real time" kernel starts
+/// work sooner but runs it more slowly; the "real fast" kernel starts work later and runs it
+/// faster.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "crossover", rename_all = "kebab-case")]
 pub enum Crossover {
-    /// The real-time kernel finishes shorter work sooner, the real-fast kernel longer work.
+    /// The real-time kernel finishes shorter work sooner, and the real-fast kernel finishes longer
+    /// work sooner.
     At {
         /// Length of the work, in ns.
         work_ns: f64,
-        /// Confidence interval of the length, from those of latencies and slowdown. Its upper end
-        /// may be infinite. Absent if no intervals were given.
+        /// Confidence interval of the length, from the intervals of latencies and slowdown. Its
+        /// upper end may be infinite. Absent if no intervals were given.
         interval_ns: Option<Interval>,
     },
-    /// The real-time kernel finishes sooner at any length: it starts sooner and is not slower.
+    /// The real-time kernel finishes work of any length sooner, because it starts sooner and is not
+    /// slower.
     RealTimeAlways,
-    /// The real-fast kernel finishes sooner at any length: the real-time kernel does not start
-    /// sooner, and is slower.
+    /// The real-fast kernel finishes work of any length sooner, because the real-time kernel does
+    /// not start sooner and runs it more slowly.
     RealFastAlways,
     /// The real-time kernel starts later but works faster, so it finishes longer work sooner.
     Reversed {
@@ -42,10 +46,10 @@ pub enum Crossover {
     },
 }
 
-/// Returns the crossover `(fast - real time) / slowdown`, from the latencies of both kernels in ns
-/// and the slowdown of the real-time kernel relative to the real-fast one.
+/// Returns the crossover `(fast - real time) / slowdown`. Its inputs are the latencies of both
+/// kernels in ns, and the slowdown of the real-time kernel relative to the real-fast one.
 ///
-/// If each input lies in its interval, the crossover lies in the resulting interval. With a
+/// The resulting interval contains the crossover if each input lies in its interval. With a
 /// confidence of 1 - a for each input, the confidence of the result is at least 1 - 3a.
 #[must_use]
 pub fn crossover(
@@ -105,8 +109,9 @@ mod tests {
 
     #[test]
     fn the_crossover_of_two_latencies_and_a_slowdown_is_their_quotient() {
-        // From mckenney2009, section 3: 3 ms against 20 us, with slowdowns of 16.78 and 107.5 %.
-        // The paper's text states about 10 and 1 ms, which do not follow from these numbers.
+        // The numbers are from mckenney2009, section 3: latencies of 3 ms and 20 us, and slowdowns
+        // of 16.78 % and 107.5 %. The paper's text states about 10 and 1 ms, which do not follow
+        // from these numbers.
         let (fast, real_time) = (Estimate::exact(3e6), Estimate::exact(20e3));
         let (some, _) = at(crossover(fast, real_time, Estimate::exact(0.1678)));
         assert_eq!(format!("{:.1}", some / 1e6), "17.8");

@@ -1,9 +1,9 @@
-//! Durations and points in time as whole nanoseconds, parsed and formatted with their unit.
+//! Durations and points in time as whole nanoseconds, which are parsed and formatted with a unit.
 //!
-//! A number without a unit is refused, because `200` may mean microseconds to one tool and
-//! nanoseconds to the next.
+//! A number without a unit is refused, because `200` means microseconds to one tool and nanoseconds
+//! to the next.
 //!
-//! Times for people always have three digits and a fitting unit, in columns too. Microseconds are
+//! Times for people always have three digits and a fitting unit, also in columns. Microseconds are
 //! `us` in the terminal, in reports and in charts, as in the kernel and in options, so that text
 //! can be searched and copied. Upper bounds are rounded up, and numbers that a program will parse
 //! are written in full.
@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 
 /// Signed nanoseconds: a duration, or a point on the monotonic clock.
 ///
-/// Signed because early wake-ups, deviations and audio/video skew are negative; 64 bits because 32
-/// bits end at 4 s.
+/// They are signed because early wake-ups, deviations and audio/video skew can be negative, and
+/// have 64 bits because 32 bits hold at most 4 s.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -156,7 +156,8 @@ pub fn three_digits(nanos: f64) -> String {
     with_unit(nanos, f64::round)
 }
 
-/// Formats a time like [`three_digits`] but rounded up, so that an upper bound stays one.
+/// Formats a time like [`three_digits`], but rounded up, so that an upper bound stays an upper
+/// bound.
 #[must_use]
 pub fn at_most_three_digits(nanos: f64) -> String {
     with_unit(nanos, |steps| (steps - 1e-9).ceil())

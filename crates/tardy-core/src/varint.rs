@@ -14,7 +14,7 @@ pub fn put(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Appends `value`, folded.
+/// Folds `value` and appends its encoding.
 #[inline]
 pub fn put_signed(out: &mut Vec<u8>, value: i64) {
     put(out, fold(value));

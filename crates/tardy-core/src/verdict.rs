@@ -1,24 +1,26 @@
-//! Decides whether a deadline was met, with no more certainty than the samples give.
+//! Decides whether a deadline was met, and claims no more certainty than the samples support.
 //!
 //! A deadline is judged by latency. The period of a sampling probe defines how often it samples,
-//! not how often work is due. A skipped due time therefore has the latency that remained of the
-//! stall at that time. If every skipped due time were a miss, the verdict would depend on the
-//! chosen period instead of the system.
+//! not how often work is due. A skipped due time therefore gets a latency: the part of the delay
+//! that was still left at that time. If every skipped due time were a miss, the verdict would
+//! depend on the chosen period instead of the system.
 //!
 //! If the samples time work, a skipped due time is always a miss, because the work was never done.
 //! `stands_for_work` in the series' descriptor marks such work; in older folders, `quantity` marks
 //! it.
 //!
-//! A recorded miss counts even if other samples were lost (failed, exit code 1). A run with a
-//! degraded set-up is inconclusive (4), because it does not represent the system under test.
+//! A recorded miss counts even if other samples were lost (failed, exit code 1). If the set-up of a
+//! run was degraded, its verdict is inconclusive (4), because the run does not represent the system
+//! under test.
 //!
-//! A share of misses is judged over all series of a probe, over each series, and over each load. If
-//! one series surely exceeds the allowed share, the run fails. If one series alone is inconclusive,
-//! the verdict over all series decides.
+//! The share of misses is judged separately over all series of a probe, over each series, and under
+//! each load. If one series exceeds the allowed share with certainty, the run fails. If one series
+//! alone is inconclusive, the verdict over all series decides.
 //!
-//! Each probe and each load has a verdict and a rate, because five seconds idle and four under load
-//! are not one population. The run's verdict is that of its worst probe. A rate over several loads
-//! is called a mixture, and "under these loads" appears only if the same loads ran all the time.
+//! Each probe and each load has its own verdict and rate, because five idle seconds and four
+//! seconds under load are not one population. The verdict of the run is the verdict on its worst
+//! probe. A rate over several loads is reported as a mixture. The words "under these loads" appear
+//! only if the same loads ran all the time.
 
 pub mod longer;
 pub mod requirement;
@@ -37,19 +39,19 @@ use crate::units::{Nanos, ParseNanosError};
 use requirement::Requirement;
 pub use sentence::{significant, together};
 
-/// The latencies that count as in time: from `earliest` to `latest`, both included.
+/// The window of latencies that meet the requirement: from `earliest` to `latest`, both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
-    /// Earlier wake-ups are misses; `None` if early wake-ups are in time.
+    /// Wake-ups with a latency below this are misses; `None` if a wake-up cannot be too early.
     #[serde(rename = "earliest_ns")]
     pub earliest: Option<Nanos>,
-    /// Later wake-ups are misses.
+    /// Wake-ups with a latency above this are misses.
     #[serde(rename = "latest_ns")]
     pub latest: Nanos,
 }
 
 impl Window {
-    /// Makes the window of latencies up to `deadline`.
+    /// Makes the window of all latencies up to `deadline`.
     #[must_use]
     pub fn deadline(deadline: Nanos) -> Self {
         Self {
@@ -114,7 +116,7 @@ impl FromStr for Window {
     }
 }
 
-/// The conclusion about the deadline.
+/// Whether the deadline was met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -124,45 +126,48 @@ pub enum Outcome {
     /// If no miss is allowed, a miss occurred. Otherwise the samples prove that the share of misses
     /// exceeds the allowed one.
     Failed,
-    /// The samples prove neither of the two.
+    /// The samples prove neither.
     Inconclusive,
 }
 
-/// The loads that ran during the samples. A rate of misses applies to these loads only.
+/// The loads that ran while the samples were taken. A rate of misses applies to these loads only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stress {
-    /// No loads, or unknown loads.
+    /// No loads ran, or it is unknown which loads ran.
     #[default]
     None,
-    /// The same loads all the time.
+    /// The same loads ran all the time.
     Same,
-    /// Different loads one after another: the samples are several populations, and a rate over all
-    /// of them describes this mixture.
+    /// Different loads ran one after another. The samples are several populations, and a rate over
+    /// all of them describes this mixture.
     Mixture,
 }
 
-/// The input of a verdict.
+/// What a verdict is based on.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Evidence {
-    /// Due times that missed the window: wake-ups, and skipped due times whose latency exceeds it.
+    /// Due times that missed the window: wake-ups whose latency lies outside it, and skipped due
+    /// times whose latency exceeds it.
     pub misses: u64,
-    /// The number of misses that were skipped due times.
+    /// Number of skipped due times among the misses.
     #[serde(default)]
     pub misses_skipped: u64,
-    /// Number of due times that may have missed the window; not included in `misses`.
+    /// Number of due times that may have missed the window because their exact latency is unknown;
+    /// not included in `misses`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub misses_undecided: u64,
     /// Number of skipped due times, whether or not they are misses.
     #[serde(default)]
     pub skipped: u64,
-    /// Number of skipped due times that the requirement limits; absent if it limits none.
+    /// Number of skipped due times to which the requirement's limit applies; absent if there is no
+    /// such limit.
     #[serde(default)]
     pub skipped_limited: Option<u64>,
-    /// Number of due times, without those whose samples were lost.
+    /// Number of due times; those whose samples were lost are not counted.
     pub due_times: u64,
-    /// Extremal index of the misses, from 0 to 1; `None` if there are too few misses, and
-    /// independence is assumed.
+    /// Extremal index of the misses, from 0 to 1; `None` if there are too few misses to estimate
+    /// it, so that they are assumed to be independent.
     pub extremal_index: Option<f64>,
     /// How misses cluster in time and across CPUs; absent in older files, where the extremal index
     /// replaces it.
@@ -174,10 +179,10 @@ pub struct Evidence {
     /// Duration of the measurement.
     #[serde(rename = "measured_ns")]
     pub measured: Nanos,
-    /// The loads that ran during the samples.
+    /// The loads that ran while the samples were taken.
     #[serde(default)]
     pub stress: Stress,
-    /// Reasons that make any conclusion from these samples unsound.
+    /// Reasons why no conclusion can be drawn from these samples.
     pub degraded: Vec<String>,
     /// Reasons why there may be misses that were not recorded.
     pub incomplete: Vec<String>,
@@ -200,7 +205,7 @@ fn is_at_most_one(processors: &usize) -> bool {
 }
 
 impl Evidence {
-    /// Returns the clustering of misses; independence if unknown.
+    /// Returns how misses cluster; if this is unknown, they count as independent.
     #[must_use]
     pub fn clustering(&self) -> Clustering {
         self.clustering
@@ -209,19 +214,19 @@ impl Evidence {
     }
 }
 
-/// A verdict on a run and its requirement, with the evidence.
+/// The verdict on whether a run meets its requirement, with the evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The conclusion.
     pub outcome: Outcome,
-    /// The verdict in words.
+    /// The verdict as a sentence.
     pub sentence: String,
     /// The deadline; absent if only skipped periods are limited.
     pub window: Option<Window>,
     /// The allowed share of misses; `None` allows no miss.
     pub misses_allowed: Option<f64>,
-    /// The allowed number of skipped periods. If absent, a deadline no longer than the period
-    /// allows no skipped period, and a longer deadline allows any number.
+    /// How many skipped periods are allowed. If absent, no skipped period is allowed when the
+    /// deadline is at most the period; any number is allowed when the deadline is longer.
     #[serde(default)]
     pub skipped_allowed: Option<u64>,
     /// Lower bound of the share of misses; one-sided, at `confidence`.
@@ -230,7 +235,7 @@ pub struct Verdict {
     pub share_upper: f64,
     /// Confidence of each bound.
     pub confidence: f64,
-    /// The input of the verdict.
+    /// What the verdict is based on.
     pub evidence: Evidence,
 }
 
@@ -244,7 +249,7 @@ impl Verdict {
             .then(|| self.share_upper * self.evidence.due_times as f64 / hours)
     }
 
-    /// Returns whether the run failed only because it skipped more periods than allowed.
+    /// Returns whether the run failed for only one reason: it skipped more periods than allowed.
     #[must_use]
     pub fn fails_by_skipped_periods_alone(&self) -> bool {
         let misses_pass = self.evidence.misses == 0
@@ -254,7 +259,7 @@ impl Verdict {
         self.outcome == Outcome::Failed && misses_pass
     }
 
-    /// Returns whether the samples bound the share of misses.
+    /// Returns whether the samples allow a bound on the share of misses.
     #[must_use]
     pub fn is_bounded(&self) -> bool {
         self.share_upper < 1.0 || self.evidence.misses >= self.evidence.due_times
@@ -262,7 +267,7 @@ impl Verdict {
 }
 
 impl Outcome {
-    /// Returns the worse of two outcomes: failed, then inconclusive, then passed.
+    /// Returns the worse of two outcomes. Failed is the worst, then inconclusive, then passed.
     #[must_use]
     pub fn worse(self, other: Self) -> Self {
         match (self, other) {
@@ -319,8 +324,8 @@ pub fn judge(requirement: &Requirement, evidence: Evidence) -> Verdict {
     } else {
         by_misses.worse(by_skipped)
     };
-    // A recorded miss stays a miss, even if other samples were lost. A degraded set-up proves
-    // nothing about the system.
+    // A recorded miss stays a miss, even if other samples were lost. If the set-up was degraded,
+    // the samples prove nothing about the system.
     let outcome = match decided {
         _ if !evidence.degraded.is_empty() => Outcome::Inconclusive,
         Outcome::Passed if !evidence.incomplete.is_empty() => Outcome::Inconclusive,
@@ -341,7 +346,7 @@ pub fn judge(requirement: &Requirement, evidence: Evidence) -> Verdict {
     verdict
 }
 
-/// Returns bounds of the share of `events` among the due times.
+/// Returns bounds of the share that `events` have among the due times.
 fn share(events: u64, evidence: &Evidence, confidence: Confidence) -> (f64, f64) {
     let (clustering, events, due_times) = (
         evidence.clustering(),
@@ -408,7 +413,7 @@ mod tests {
 
     #[test]
     fn an_allowance_is_decided_by_bounds_and_not_by_the_share_seen() {
-        // 0 misses in 1e6 bound the share at 2.9957e-6 (rule of three).
+        // With 0 misses in 1e6 samples, the upper bound of the share is 2.9957e-6 (rule of three).
         assert_eq!(
             judged(Some(3e-6), evidence(0, 1_000_000)).outcome,
             Outcome::Passed
@@ -465,12 +470,11 @@ mod tests {
             judged(None, of(1, 299)).sentence
         );
         assert_eq!(judged(None, of(0, 1)).outcome, Outcome::Inconclusive);
-        assert!(
-            judged(None, of(0, 1))
-                .sentence
-                .starts_with("0 known misses in 1000000 due times, of which 1 cannot be judged")
-        );
-        // The lower bound counts the known misses only, the upper bound all possible ones.
+        assert!(judged(None, of(0, 1)).sentence.starts_with(
+            "0 known misses in 1000000 due times; 1 of these due times cannot be judged"
+        ));
+        // The lower bound counts only the known misses, and the upper bound counts all possible
+        // misses.
         assert_eq!(judged(Some(1e-3), of(1, 299)).outcome, Outcome::Passed);
         assert_eq!(
             judged(Some(1e-4), of(1, 299)).outcome,

@@ -1,27 +1,24 @@
-//! Warnings that a reader must know before the numbers: values with data, stored in the run and
-//! shown in every report.
+//! Warnings that a reader must know before the numbers. A warning is an enum value with data; it is
+//! stored in the run and shown in every report.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::budget;
 use crate::cause::plainly;
 use crate::cpu::{CpuId, CpuList};
 use crate::units::Nanos;
-
-/// Start of the text that explains why the kernel refused a real-time policy, if the cause is a
-/// control group. The group's path follows.
-pub const NO_BUDGET: &str = "no real-time budget in the control group ";
 
 /// How much a warning affects the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// Samples are missing, or the run was cut off. The missing samples are unknown.
+    /// Samples are missing, or the run was cut off. It is unknown which values are missing.
     Incomplete,
-    /// The set-up violated a requirement of verdicts, so the run shows less about the system.
+    /// The set-up does not meet a condition for verdicts, so the run shows less about the system.
     Degraded,
-    /// Information that affects no conclusion.
+    /// The warning is only information and affects no conclusion.
     Notice,
 }
 
@@ -42,7 +39,7 @@ pub enum Warning {
         since_start: Nanos,
         error: String,
     },
-    /// The accounting of a series does not add up.
+    /// The counts of a series do not add up.
     AccountingInexact {
         probe: String,
         cpu: Option<CpuId>,
@@ -52,7 +49,7 @@ pub enum Warning {
     CutOff { stored_until: Option<Nanos> },
     /// Larger latencies than the known maximum may have occurred.
     MaximumUnsure { reason: String },
-    /// The run is still in progress, and the numbers are those of its samples so far.
+    /// The run is still in progress, and the numbers cover its samples up to now.
     UnderWay { stored_until: Option<Nanos> },
     /// The run was resumed after its tool had been killed.
     Resumed {
@@ -62,7 +59,7 @@ pub enum Warning {
     },
     /// Bytes of a series file could not be read.
     DamagedFile { file: String, bytes: u64 },
-    /// Stored samples are missing from their file.
+    /// Samples that the run had stored are missing from their file.
     SamplesGone { file: String, samples: u64 },
     /// The run was interrupted before its planned end.
     Interrupted { after: Nanos, planned: Nanos },
@@ -97,7 +94,7 @@ pub enum Warning {
     IdleStatesHeld { states: String },
     /// The kernel lacks high-resolution timers, so timers expire at the tick.
     NoHighResolutionTimers { resolution: Nanos },
-    /// The measuring thread took page faults in its loop.
+    /// The measuring thread had page faults in its loop.
     FaultsInLoop { cpu: Option<CpuId>, faults: u64 },
     /// A probe took samples on the wrong CPU.
     Displaced {
@@ -127,7 +124,7 @@ pub enum Warning {
     LooksLikeThrottling {
         windows: u64,
         length: Nanos,
-        /// The kernel's rule that causes the throttling; empty in older files.
+        /// The kernel's rule that caused the throttling; empty in older files.
         #[serde(default)]
         rule: String,
     },
@@ -147,7 +144,7 @@ pub enum Warning {
     },
     /// A load could not do its work.
     LoadProblem { load: String, problem: String },
-    /// Loads died, so a part of the run was not under load.
+    /// Loads died or failed, so not all planned loads ran during a part of the run.
     NotUnderLoad {
         unloaded: Nanos,
         planned: Nanos,
@@ -162,7 +159,7 @@ pub enum Warning {
         measured: CpuList,
         others: CpuList,
     },
-    /// Two probes share a CPU at the same priority.
+    /// Two probes run on the same CPU at the same priority.
     #[serde(alias = "probes-share-processors")]
     ProbesShareCpus { probes: Vec<String> },
     /// Another run measures the same CPUs.
@@ -182,28 +179,28 @@ pub enum Warning {
     },
     /// The run could not record the kernel's trace.
     NotExplained { reason: String, remedy: String },
-    /// Samples whose delays are not, or only partly, explained.
+    /// Delays of some samples are unexplained or only partly explained.
     ExplanationsLost { samples: u64, lost_events: u64 },
     /// The times are those of an emulated machine.
     VirtualTime,
-    /// A loop of the user's program had a due time off the grid that it declared.
+    /// A loop of the user's program had a due time that is not on the grid that the loop declared.
     LoopLeftItsGrid {
         name: String,
         period: Nanos,
         before: Nanos,
         due: Nanos,
     },
-    /// The other side of a link stopped answering.
+    /// The peer of a measured link stopped answering.
     ResponderGone { link: String, unanswered: u64 },
-    /// Another problem. The text names the remedy.
+    /// Another problem. The text contains the remedy.
     Problem { text: String },
-    /// Information without a problem, such as a calibration, a count, or an importer's remark.
+    /// Information that is not a problem, such as a calibration, a count, or an importer's remark.
     Note { text: String },
 }
 
 impl Warning {
-    /// Returns whether another process changed the measuring threads or their clock, so that the
-    /// run measured a different system.
+    /// Returns whether another process changed the measuring threads or their clock. In this case
+    /// the run measured a different system.
     #[must_use]
     pub fn is_of_changed_probes(&self) -> bool {
         matches!(
@@ -248,7 +245,7 @@ impl Warning {
         }
     }
 
-    /// Returns whether this is information that affects no number.
+    /// Returns whether this is only information and affects no number.
     #[must_use]
     pub fn is_note(&self) -> bool {
         matches!(
@@ -270,19 +267,19 @@ impl Warning {
         }
     }
 
-    /// Returns the sort key in a list: the most important warning first.
+    /// Returns the key by which a list is sorted: the most important warning comes first.
     #[must_use]
     pub fn rank(&self) -> (u8, Severity) {
         match self {
-            // These warnings come first, because they name the cause of other problems, such as
-            // lost samples.
+            // These warnings come first, because they name causes of other problems, such as lost
+            // samples.
             Self::Displaced { .. }
             | Self::SchedulingChanged { .. }
             | Self::MostPeriodsSkipped { .. } => (0, self.severity()),
             Self::SamplesLost { .. } => (1, self.severity()),
             Self::SamplesNotStored { .. } => (2, self.severity()),
             _ if self.severity() == Severity::Incomplete => (3, self.severity()),
-            // This is the most important flaw of a set-up. Its remedy also removes other flaws.
+            // This defect of the set-up is the most important one. Its remedy also removes others.
             Self::NoRealTimePolicy { .. } => (4, self.severity()),
             _ if self.is_note() => (6, self.severity()),
             _ => (5, self.severity()),
@@ -446,11 +443,7 @@ impl Warning {
                 f,
                 "probes ran as ordinary tasks instead of {policy} ({error}), so latencies are \
                  those of an ordinary task: {}",
-                if error.starts_with(NO_BUDGET) {
-                    "write a budget to the group's cpu.rt_runtime_us, or run outside the group"
-                } else {
-                    "run as root, or grant CAP_SYS_NICE or an rtprio limit"
-                }
+                budget::remedy(error)
             ),
             Self::MemoryNotLocked { error } => {
                 write!(

@@ -1,5 +1,5 @@
-//! The run folder of a cost measurement in progress: its record, the series of its metrics, and its
-//! rounds as phases.
+//! Writes the run folder of a cost measurement in progress. The folder has a record, the series of
+//! the metrics, and the rounds as phases.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,15 +31,15 @@ pub enum CostError {
     Store {
         /// The run folder.
         path: PathBuf,
-        /// The error of the system.
+        /// The error that the system returned.
         error: io::Error,
     },
-    /// A system call failed, and nothing can be measured without it.
+    /// A system call failed that every measurement needs.
     #[error("cannot {doing}: {error}")]
     System {
         /// The operation that failed; for some operations, with a remedy.
         doing: &'static str,
-        /// The error of the system.
+        /// The error that the system returned.
         error: io::Error,
     },
     /// A CPU does not exist, or is not allowed.
@@ -179,7 +179,8 @@ impl CostFolder {
         self.update()
     }
 
-    /// Updates the record, so that the results so far are readable whatever happens next.
+    /// Updates the record, so that the results so far can be read even if the measurement fails
+    /// later.
     ///
     /// # Errors
     /// Returns [`CostError::Folder`].
@@ -188,7 +189,7 @@ impl CostFolder {
         Ok(self.folder.update(&self.record)?)
     }
 
-    /// Closes a folder whose next trial failed. Keeps the trials measured so far; removes the
+    /// Closes the folder after a trial has failed. Keeps the trials measured so far; removes the
     /// folder if there are none.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
-//! The kernel build of mckenney2009 as an experiment. Each trial builds the whole kernel into a new
-//! folder of objects.
+//! Repeats the kernel build of mckenney2009 as an experiment. Each trial builds the whole kernel
+//! into a new folder of objects.
 
 use std::io;
 use std::path::PathBuf;
@@ -40,10 +40,11 @@ pub struct KernelBuild {
 }
 
 impl KernelBuild {
-    /// Finds everything that the build needs. Makes only an empty folder for the build.
+    /// Finds everything that the build needs. Writes nothing except an empty folder for the build.
     ///
     /// # Errors
-    /// Returns the missing requirement: a source, a program, or space on the disk.
+    /// Returns an error that names the missing requirement: a source, a program, or space on the
+    /// disk.
     pub fn resolve(request: &BuildRequest) -> Result<Self, Unsupported> {
         let host = Host::of_this_machine();
         let source = request.source.as_ref().map(std::path::absolute).transpose();
@@ -91,7 +92,7 @@ impl KernelBuild {
     }
 
     /// Returns the kernel tree. If the source is an archive, unpacks it at the first call. Returns
-    /// `None` if a signal requested the end.
+    /// `None` if a signal asked the tool to stop.
     fn tree(&mut self, runner: &Runner) -> Result<Option<PathBuf>, CostError> {
         if self.source.is_dir() {
             return Ok(Some(self.source.clone()));
@@ -150,7 +151,7 @@ impl Experiment for KernelBuild {
     }
 }
 
-/// Runs the command to its end. Returns false if a signal requested the end.
+/// Runs the command to its end. Returns false if a signal asked the tool to stop.
 fn to_its_end(runner: &Runner, command: &mut Command) -> Result<bool, CostError> {
     let words = format!("{command:?}");
     match runner.run(command)? {

@@ -1,5 +1,5 @@
-//! The cost of the kernel's services: the measurements of LMbench (McVoy, Staelin) as koolwal2009
-//! used them, and some newer services.
+//! Measures the cost of the kernel's services, with the measurements of LMbench (McVoy, Staelin)
+//! that koolwal2009 used, and with measurements of some newer services.
 //!
 //! Data flow: [`metric`] and [`metrics`] define the measurements. [`session`] makes these
 //! measurements, and [`program`] times whole programs; each writes a run folder of kind `cost`.

@@ -1,4 +1,4 @@
-//! One measurement of a cost: its description, and the operations that it times.
+//! Describes one measurement of a cost, and the operations that it times.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,11 +10,11 @@ use tardy_sys::clock;
 
 /// Operations that can be timed.
 pub trait Work {
-    /// Does `operations` operations and returns their time. Preparation between the operations does
-    /// not count.
+    /// Performs `operations` operations and returns how long they took. Preparation between the
+    /// operations does not count.
     ///
     /// # Errors
-    /// Returns errors of the system calls made.
+    /// Returns an error if a system call fails.
     fn run(&mut self, operations: u64) -> io::Result<Nanos>;
 }
 
@@ -27,9 +27,9 @@ pub struct Metric {
     pub group: Group,
     /// Description of one operation, in a few words.
     pub operation: &'static str,
-    /// Bytes that one operation moves, for bandwidths.
+    /// Number of bytes that one operation moves; only for bandwidths.
     pub bytes: Option<u64>,
-    /// State of the CPU's caches and the page cache.
+    /// State of the CPU's caches and the page cache while the operations are timed.
     pub state: CacheState,
     /// The program of LMbench 3 that measures the same, with its arguments.
     pub lmbench: Option<&'static str>,
@@ -62,7 +62,7 @@ impl Metric {
     }
 }
 
-/// The CPUs and folders of the measurement.
+/// The CPUs and folders that a measurement uses.
 #[derive(Debug, Clone)]
 pub struct Place {
     /// CPU that all threads and processes are bound to.
@@ -92,7 +92,7 @@ pub enum Unavailable {
     System {
         /// The operation that failed.
         doing: &'static str,
-        /// The error of the system.
+        /// The error that the system returned.
         error: io::Error,
     },
 }
@@ -104,8 +104,8 @@ impl Unavailable {
     }
 }
 
-/// Returns the time of `asked` operations, if `done` operations took `took`. Work that does more
-/// operations than requested calls this function.
+/// Returns the time of `asked` operations, if `done` operations took `took`. Called by work that
+/// does more operations than requested.
 #[must_use]
 pub fn share(took: Nanos, asked: u64, done: u64) -> Nanos {
     let part = i128::from(took.get()) * i128::from(asked) / i128::from(done.max(1));

@@ -90,10 +90,10 @@ pub const METRICS: &[&Metric] = &[
 ];
 
 /// Returns the requested metrics, in the order of tables. Each of `names` is the name of a metric
-/// or a group. Without names, returns all metrics.
+/// or a group. If there are no names, returns all metrics.
 ///
 /// # Errors
-/// Returns the first unknown name.
+/// Returns the first unknown name as the error.
 pub fn chosen(names: &[String]) -> Result<Vec<&'static Metric>, String> {
     let means = |name: &str, metric: &Metric| metric.name == name || metric.group.name() == name;
     if let Some(unknown) = names

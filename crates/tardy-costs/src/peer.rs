@@ -1,9 +1,9 @@
-//! Other participants of a metric: a process that answers, or a thread that alternates. Both end
-//! when the value that owns them is dropped.
+//! The other participant of a metric: a process that answers the tool, or a thread that takes turns
+//! with it. The process or the thread ends when the value that owns it is dropped.
 //!
-//! A metric with two processes must fork before this process has threads. The peer ends with the
-//! tool. Both run on the same CPU (except for `shared-line` and `tcp-connect`), because the
-//! scheduler would otherwise place the two differently from run to run.
+//! A metric with two processes must fork before this process has threads. The peer ends when the
+//! tool ends. The tool and its peer run on the same CPU (except for `shared-line` and
+//! `tcp-connect`), because the scheduler would otherwise place the two differently from run to run.
 
 use std::io;
 use std::sync::Arc;
@@ -15,12 +15,13 @@ use tardy_sys::process;
 
 use super::metric::Unavailable;
 
-/// Maximum time until the threads of an earlier metric leave the list of threads after they were
-/// joined: the kernel wakes the joining thread a little before that.
+/// Maximum time until joined threads of an earlier metric disappear from the list of threads. The
+/// kernel wakes the joining thread a little before it removes the joined thread from the list.
 const THREADS_GONE: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_micros(200);
 
-/// A process that does the other half of a metric. The process ends on drop, or when tardy ends.
+/// A process that does the other half of a metric. The process ends when this value is dropped, or
+/// when tardy ends.
 #[derive(Debug)]
 pub struct Peer {
     pid: i32,
@@ -28,11 +29,11 @@ pub struct Peer {
 
 impl Peer {
     /// Starts a process that runs `body`, on the same CPU. The calling process drops the resources
-    /// of `body`, so that reads from the started process return the end of the file after it has
+    /// of `body`, so that reads from the started process return end-of-file once that process has
     /// ended.
     ///
     /// # Errors
-    /// Returns [`Unavailable::System`] at the limit of processes.
+    /// Returns [`Unavailable::System`] if the limit on processes is reached.
     pub fn start(body: impl FnOnce() -> io::Result<()>) -> Result<Self, Unavailable> {
         let tool = process::id();
         let mut body = Some(body);
@@ -40,7 +41,8 @@ impl Peer {
         loop {
             let forked = process::fork(|| {
                 let tied = process::set_parent_death_signal(process::KILL);
-                // The tool may have ended before the request to end with it took effect.
+                // The tool may have ended before this process asked the kernel to be killed at the
+                // tool's end.
                 if tied.is_err() || process::parent_id() != tool {
                     return 1;
                 }
@@ -68,7 +70,7 @@ impl Drop for Peer {
     }
 }
 
-/// A thread that alternates with this one. A drop stops the other thread.
+/// A thread that takes turns with this one. Dropping this value stops the other thread.
 pub struct Partner {
     is_over: Arc<AtomicBool>,
     wake: Box<dyn Fn()>,
@@ -80,7 +82,7 @@ impl Partner {
     /// and calling `wake`; `body` must return soon afterwards.
     ///
     /// # Errors
-    /// Returns [`Unavailable::System`] at the limit of threads.
+    /// Returns [`Unavailable::System`] if the limit on threads is reached.
     pub fn start(
         body: impl FnOnce(&AtomicBool) -> io::Result<()> + Send + 'static,
         wake: impl Fn() + 'static,
@@ -97,8 +99,8 @@ impl Partner {
         })
     }
 
-    /// Returns whether the thread has ended. The thread ends by itself only after a failure; then
-    /// it does not answer.
+    /// Returns whether the thread has ended. The thread ends by itself only after a failure, and
+    /// then it does not answer.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)

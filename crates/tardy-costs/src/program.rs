@@ -25,10 +25,11 @@ use tardy_sys::usage::{Usage, UsageScope, usage};
 use super::folder::{CostError, CostFolder};
 use super::session::unit;
 
-/// Maximum time for a program to stop. After it, the program's group is killed.
+/// Maximum time that a program may take to stop after it is asked to. After this time, the
+/// program's process group is killed.
 const TERMINATE_LIMIT: Nanos = Nanos::from_secs(5);
 
-/// If the elapsed times of trials differ by more than this factor, the run has a warning.
+/// If the elapsed times of trials differ by more than this factor, the run gets a warning.
 const SPREAD_MAX: f64 = 2.0;
 
 /// How often a program is run.
@@ -48,7 +49,7 @@ pub trait Experiment {
     fn words(&self) -> Vec<String>;
 
     /// Does the work before a trial, and returns the program to time. Returns `None` if a signal
-    /// requested the end.
+    /// asked the tool to stop.
     ///
     /// # Errors
     /// Returns [`CostError`].
@@ -125,7 +126,8 @@ impl Runner {
     /// output is discarded.
     ///
     /// # Errors
-    /// Returns [`CostError::Command`] if the program cannot be started, [`CostError::System`].
+    /// Returns [`CostError::Command`] if the program cannot be started, or [`CostError::System`] if
+    /// a system call fails.
     pub fn run(&self, command: &mut Command) -> Result<ProgramEnd, CostError> {
         let errors = if self.is_quiet {
             Stdio::null()
@@ -282,8 +284,8 @@ fn all_trials(
     Ok(State::Finished)
 }
 
-/// Returns a warning if the elapsed times of the trials, in ns, differ by a large factor, so that
-/// their average is not typical of any trial.
+/// Returns a warning if the elapsed times of the trials, in ns, differ by a large factor. Their
+/// average is then not typical of any trial.
 fn spread(elapsed: &[i64]) -> Option<Warning> {
     let (least, most) = (*elapsed.iter().min()?, *elapsed.iter().max()?);
     let factor = most as f64 / least.max(1) as f64;

@@ -1,5 +1,5 @@
-//! Repeats operations as LMbench does: in several trials that are long compared with a clock read,
-//! and without the cost of the clock itself.
+//! Repeats operations as LMbench does: times them in several trials that are long compared with a
+//! clock read, and subtracts the cost of the clock itself.
 
 use std::io;
 
@@ -8,20 +8,22 @@ use tardy_sys::clock;
 
 use super::metric::Work;
 
-/// Maximum number of operations of a trial. With the cheapest operation, such a trial takes half a
+/// Maximum number of operations in a trial. With the cheapest operation, such a trial takes half a
 /// minute.
 const OPERATIONS_MAX: u64 = 1 << 36;
-/// A trial's length is used for calibration if it is at least the requested length divided by this.
+/// A trial's length is used for calibration if it is at least the requested length divided by this
+/// number.
 const SHARE_BELIEVED: i64 = 4;
 /// Number of pairs of clock reads. The shortest pair gives the cost of a read.
 const CLOCK_READS: u32 = 1000;
 
-/// Returns how many operations take `length`; at least one.
+/// Returns the number of operations that together take `length`; at least one.
 ///
 /// # Errors
-/// Returns errors of the work.
+/// Returns an error if the work fails.
 pub fn calibrate(work: &mut dyn Work, length: Nanos) -> io::Result<u64> {
-    // The first operation does one-time work for all later ones: pages, caches, connections.
+    // The first operation does work that later operations need not repeat: it maps pages, fills
+    // caches and makes connections.
     work.run(1)?;
     let mut operations = 1_u64;
     loop {
@@ -42,7 +44,7 @@ pub fn calibrate(work: &mut dyn Work, length: Nanos) -> io::Result<u64> {
 /// Returns the time of one operation in ps, from one trial. Subtracts one read of the clock.
 ///
 /// # Errors
-/// Returns errors of the work.
+/// Returns an error if the work fails.
 pub fn trial(work: &mut dyn Work, operations: u64, clock_read: Nanos) -> io::Result<i64> {
     let took = work.run(operations)? - clock_read;
     Ok(picoseconds_each(took, operations))

@@ -13,10 +13,10 @@ use tardy_run::cost::CostUnit;
 use tardy_run::record::SeriesRecord;
 use tardy_samples::series_writer::SeriesWriter;
 
-/// Name of the quantity in the series of a run of kind `cost` that measures time.
+/// Name of the quantity of a cost series whose values are times.
 pub const QUANTITY: &str = "time of an operation";
-/// Name of the quantity in the series of a run of kind `cost` that counts instructions, in an
-/// emulated machine.
+/// Name of the quantity of a cost series whose values are counts of instructions, in an emulated
+/// machine.
 pub const QUANTITY_INSTRUCTIONS: &str = "instructions of an operation";
 
 /// The series of one metric while it is being written.
@@ -32,7 +32,7 @@ impl TrialSeries {
     /// Creates the file in `folder`. `length` is the requested length of a trial.
     ///
     /// # Errors
-    /// Returns errors of creating and writing a file.
+    /// Returns an error if the file cannot be created or written.
     pub fn create(
         folder: &Path,
         metric: &str,

@@ -1,4 +1,4 @@
-//! Measures metrics into a run folder, round by round.
+//! Measures metrics round by round, and stores the results in a run folder.
 //!
 //! Rounds are the run's phases, and each prepares every metric again. A metric's figure is the
 //! minimum of the rounds' medians, because disturbances only add to a cost.
@@ -37,7 +37,7 @@ pub struct CostRequest {
 
 /// Measures the metrics, and reports each step to `progress`.
 ///
-/// Must be called before the process has threads, because metrics with two processes fork.
+/// Must be called before the process starts threads, because metrics with two processes fork.
 ///
 /// # Errors
 /// Returns [`CostError`]. A metric that cannot be measured here is not an error, but is left out
@@ -136,7 +136,7 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Measures every metric once more. Returns true if a signal requests the end.
+    /// Measures every metric once more. Returns true if a signal asks the tool to stop.
     fn round(&mut self, round: u32, progress: &mut dyn FnMut(&str)) -> Result<bool, CostError> {
         for index in 0..self.request.metrics.len() {
             let metric = self.request.metrics[index];
@@ -231,7 +231,8 @@ impl From<Unavailable> for Problem {
     }
 }
 
-/// Binds this process, and all that it will start, to one CPU. Returns this CPU and another one.
+/// Binds this process, and all processes that it will start, to one CPU. Returns this CPU and
+/// another one.
 fn bind(asked: Option<CpuId>) -> Result<(CpuId, Option<CpuId>), CostError> {
     let refused = |error| CostError::System {
         doing: "bind to the CPU (choose another one with --cpu)",

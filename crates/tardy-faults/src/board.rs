@@ -1,5 +1,5 @@
-//! A simulated board for the fault `fleet`: an sshd in network, mount and process namespaces. Its
-//! disk survives reboots, and its network can delay or lose packets.
+//! A simulated board for the fault `fleet`: an sshd in network, mount and process namespaces. The
+//! board's disk survives reboots, and its network can delay or lose packets.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -13,11 +13,11 @@ use xtask::{program, workspace};
 use crate::fleet::Trouble;
 use crate::place::{CommandProcess, Place, names};
 
-/// Programs that a board needs, with Debian's packages.
+/// Programs that a board needs, and the Debian packages that contain them.
 const PROGRAMS: [&str; 5] = ["sshd", "ssh", "ip", "nsenter", "python3"];
 const PACKAGES: &str = "openssh-server openssh-client iproute2 util-linux python3";
-/// The first process of a board. This process sets up the memory file systems and the network, and
-/// restarts the sshd like an init system.
+/// The script that runs as the first process of a board. The script sets up the memory file systems
+/// and the network, and restarts the sshd whenever it ends, like an init system.
 const INIT: &str = r"mount --rbind $1 /mnt
 for memory in /tmp /root /run /dev/shm; do mount -t tmpfs tmpfs $memory; done
 mount --rbind /mnt/disk /var/tmp
@@ -27,8 +27,8 @@ ip link set lo up
 ip link set board$2 up
 touch /run/is-up
 while :; do [ -e /mnt/no-sshd ] || /usr/sbin/sshd -D -f /mnt/sshd_config; sleep 0.2; done";
-/// The program that runs each ssh command on the board. At the step named in the file `step`, it
-/// waits until the file `reached` is removed.
+/// The script that runs each ssh command on the board. Once, before an ssh command that contains
+/// the text of the file `step`, the script waits until the file `reached` is removed.
 const GATE: &str = r#"#!/bin/sh
 case $SSH_ORIGINAL_COMMAND in
 *"$(cat /mnt/step)"*)
@@ -63,7 +63,8 @@ while True:
         except OSError:
             pass
 "#;
-/// Size of a disk that will fill up; it has space for the program and a run.
+/// Size of the disk for the fault in which a disk becomes full; the disk has space for the program
+/// and a run.
 const DISK: &str = "size=200m";
 
 /// The network of all boards, and the ssh keys.
@@ -84,7 +85,7 @@ pub(crate) struct Board {
     machine: Child,
     link: Option<Child>,
     mounts: String,
-    /// Time at which the board is switched on again, while it is off.
+    /// When the board will be switched on again; `None` if the board is on.
     off_until: Option<Instant>,
 }
 
@@ -131,7 +132,8 @@ impl Drop for Rack {
 }
 
 impl Board {
-    /// Switches a board on. The board's fault will start at this step.
+    /// Switches a board on. The board's fault will start when the command reaches `step` on the
+    /// board.
     pub(crate) fn new(
         place: &Place,
         rack: &Rack,
@@ -188,7 +190,7 @@ impl Board {
         Ok(board)
     }
 
-    /// Returns the board's first process, by its number on the host.
+    /// Returns the process ID that the board's first process has on the host.
     fn init(&self) -> Option<i32> {
         self.processes().into_iter().min()
     }
@@ -231,7 +233,7 @@ impl Board {
                     .ok()
             })?;
         } else {
-            // The old link of a board that was switched off disappears a little later.
+            // After a board was switched off, its old link disappears with some delay.
             let pair = [
                 "ip", "link", "add", &near, "type", "veth", "peer", "name", &far, "netns", &init,
             ];
@@ -246,7 +248,7 @@ impl Board {
         Ok(())
     }
 
-    /// Returns the command, to run in the network of the boards.
+    /// Returns `words` as a command that runs in the network of the boards.
     fn in_rack(&self, words: &[&str]) -> Command {
         let mut command = Command::new("nsenter");
         command
@@ -260,9 +262,9 @@ impl Board {
         std::fs::read_to_string(format!("/proc/{init}/mounts")).unwrap_or_default()
     }
 
-    /// Starts the board's trouble once the board has reached the step and, if `is_measuring`, has
-    /// samples. Switches a board that lost power on again after `off`. Returns whether the trouble
-    /// has just started.
+    /// Starts the board's fault once the board has reached the step and, if `is_measuring`, has
+    /// samples. If the fault switches the board off, switches it on again after `off`. Returns
+    /// whether this call started the fault.
     pub(crate) fn suffer(&mut self, is_measuring: bool, off: Duration) -> Result<bool> {
         if self.off_until.is_some_and(|until| Instant::now() > until) {
             self.switch_on()?;
@@ -281,7 +283,7 @@ impl Board {
                 self.folder.join("disk/fill"),
                 vec![0; 256 << 20],
             )),
-            // The network disappears first, as in a power failure, so processes cannot close their
+            // The network is removed first, as in a power failure, so processes cannot close their
             // connections.
             Trouble::Reboot => {
                 let near = format!("rack{}", self.number);
@@ -383,7 +385,7 @@ impl Drop for Board {
     }
 }
 
-/// Starts the process that makes a board's namespaces, which exist as long as the process.
+/// Starts the process that makes a board's namespaces, which exist until the process ends.
 fn machine(number: usize, trouble: Trouble, folder: &Path) -> Result<Child> {
     let mut command = Command::new("unshare");
     command.args("--net --mount --pid --fork --kill-child --mount-proc".split(' '));
@@ -399,12 +401,12 @@ fn machine(number: usize, trouble: Trouble, folder: &Path) -> Result<Child> {
     spawn(&mut command)
 }
 
-/// Returns an address of a network reserved for examples (RFC 5737).
+/// Returns an address from a network that RFC 5737 reserves for examples.
 fn address(number: usize, end: usize) -> String {
     format!("192.0.2.{}", 4 * number + end)
 }
 
-/// Starts a program without output. The program ends when this program ends.
+/// Starts a program whose output is discarded. The started program ends when this program ends.
 fn spawn(command: &mut Command) -> Result<Child> {
     command
         .stdin(Stdio::null())

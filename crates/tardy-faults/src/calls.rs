@@ -22,7 +22,7 @@ pub(crate) const FAULT: Fault = Fault {
     attempt,
 };
 
-/// The commands. Each replaces an older output, or makes a run folder.
+/// The commands. Each command replaces an older output, or makes a run folder.
 const COMMANDS: &[&str] = &[
     "export ../base/run --format csv --output output.svg",
     "report ../base/run --html output.svg",
@@ -34,7 +34,7 @@ const COMMANDS: &[&str] = &[
     "cost --metric open-close --rounds 1 --trials 3 --out run",
 ];
 
-/// The failing calls of the brief form, and its commands.
+/// In the brief form: the calls that fail, and the indexes of the commands to try.
 const BRIEF_CALLS: &[&str] = &["openat", "write", "fsync", "rename", "linkat", "clone3"];
 const BRIEF_COMMANDS: [usize; 2] = [0, 5];
 
@@ -67,7 +67,7 @@ fn attempt(ground: &Ground) -> Result<Tally> {
 }
 
 /// Returns at most `most` of the numbers 1 to `times`: all of them, or numbers spread over the
-/// range, including the first and the last. A single number is the last.
+/// range, including the first and the last. If `most` is 1, returns only the last number.
 fn chosen(times: usize, most: usize) -> Vec<usize> {
     if times <= most {
         return (1..=times).collect();
@@ -116,14 +116,14 @@ fn failing(
     let outcome = place
         .start(strace::failing(&place, call, line))?
         .end(&place, PATIENCE)?;
-    // The failed write may itself have been the error message.
+    // The call that was made to fail may have been the one that writes the error message.
     let is_told = call.name != "write" || !outcome.said.is_empty();
     let disgrace = outcome
         .disgrace()
         .filter(|_| is_told || outcome.hung || outcome.code.is_none());
     let (mut wrong, folder) = folders::after(&place, disgrace, "run")?;
     if call.name.starts_with("unlink") {
-        // A file whose removal failed is still there.
+        // If the failing call was meant to remove a file, the file is still there.
         wrong.retain(|wrong| !wrong.ends_with("is left"));
     }
     let has_output = size.map_or(folder.is_open(), |_| !output::is_old(&output));

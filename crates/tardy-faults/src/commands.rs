@@ -1,11 +1,12 @@
-//! The subcommands of the tool, each with the command lines to try and their requirements
-//! (commands.txt). The fault `starts` fails if a subcommand has no row there.
+//! The subcommands of the tool, each with the command lines to try and the requirements on them
+//! (commands.txt). The fault `starts` fails if commands.txt lacks a subcommand.
 //!
 //! Below each subcommand, an indented line has a kind, the expected exit codes and the command
 //! line, in which `LAST` stands for the last CPU, `SELF` for the process number of this program,
-//! and `TARDY` for the tool. Kinds are `plain`; `brief`, which the brief form tries, too; `machine`,
-//! which changes settings of the machine; and `interrupted`, which is interrupted (Ctrl-C). `lab`
-//! and `fetch` fail, because the kernel does not boot and the board has no result.
+//! and `TARDY` for the tool. Kinds are `plain`; `brief`, which the brief form tries, too;
+//! `machine`, which changes settings of the machine; and `interrupted`, which is interrupted
+//! (Ctrl-C). The lines of `lab` and `fetch` are expected to fail, because the kernel does not boot
+//! and the board has no result.
 
 use std::os::unix::fs::PermissionsExt;
 use std::sync::LazyLock;
@@ -17,7 +18,7 @@ use xtask::workspace;
 use crate::folders;
 use crate::place::Place;
 
-/// Time after which a command is interrupted.
+/// How long a command runs before it is interrupted.
 const INTERRUPTED_AFTER: Duration = Duration::from_millis(1500);
 
 /// A subcommand.
@@ -35,7 +36,7 @@ pub(crate) struct Line {
     pub(crate) words: &'static str,
     /// Expected exit codes without a fault.
     pub(crate) codes: Vec<i32>,
-    /// Time after which the command is interrupted (Ctrl-C).
+    /// How long the command runs before it is interrupted (Ctrl-C).
     pub(crate) interrupted_after: Option<Duration>,
     /// Whether the line changes settings of the machine. Such lines run one at a time.
     pub(crate) is_of_the_machine: bool,
@@ -110,7 +111,7 @@ impl Line {
         }
     }
 
-    /// Returns the words of the line for this machine.
+    /// Returns the words of the line, with the placeholders replaced for this machine.
     pub(crate) fn text(&self, place: &Place) -> String {
         self.words
             .replace("LAST", &folders::last_cpu().to_string())
@@ -158,7 +159,7 @@ pub(crate) fn prepare(place: &Place) -> Result<()> {
     Ok(())
 }
 
-/// Makes the leftovers of a killed command.
+/// Makes the files that a killed command would leave.
 pub(crate) fn leave(place: &Place) -> Result<()> {
     let folder = place.path("tmp/tardy-scratch-left-1-1");
     let journal = serde_json::json!({

@@ -1,15 +1,14 @@
-//! Disks that are full, cannot be written, or lose power.
+//! Lets commands write to disks that are full or read-only.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use tardy_sys::process;
-use xtask::failure::{Failure, Result, While};
+use xtask::failure::{Result, While};
 use xtask::{program, workspace};
 
 use crate::fault::{Fault, Ground, Tally};
-use crate::folders::{self, Folder};
+use crate::folders;
 use crate::output;
 use crate::place::{Outcome, PATIENCE, Place, last_line};
 
@@ -30,17 +29,8 @@ pub(crate) const READ_ONLY: Fault = Fault {
     attempt: read_only,
 };
 
-pub(crate) const POWER_CUT: Fault = Fault {
-    name: "power-cut",
-    done: "the power of the disk (ext4 on a loop device) fails during a run; then the device is \
-           mounted again",
-    demanded: "the file system mounts; the run opens, or had not started; its counts add up; the \
-               samples end at most 12 s before the cut",
-    attempt: power_cut,
-};
-
-/// A file system in a place, unmounted on drop.
-struct DiskMount(PathBuf);
+/// A file system mounted in the folder of an attempt, and unmounted on drop.
+pub(crate) struct DiskMount(PathBuf);
 
 impl DiskMount {
     fn memory(place: &Place, kilobytes: usize) -> Result<Self> {
@@ -56,6 +46,11 @@ impl DiskMount {
         )
     }
 
+    /// Mounts a file with an ext4 file system through a loop device.
+    pub(crate) fn image(place: &Place, file: &Path) -> Result<Self> {
+        Self::new(place, &["-o", "loop", &file.to_string_lossy()])
+    }
+
     fn new(place: &Place, words: &[&str]) -> Result<Self> {
         let folder = place.path("disk");
         workspace::make_folder(&folder)?;
@@ -63,16 +58,12 @@ impl DiskMount {
         Ok(Self(folder))
     }
 
-    fn make_read_only(&self) -> Result<()> {
-        program::capture(
-            Command::new("mount")
-                .args(["-o", "remount,ro"])
-                .arg(&self.0),
-        )
-        .map(drop)
+    fn remount(&self, option: &str) -> Result<()> {
+        let option = format!("remount,{option}");
+        program::capture(Command::new("mount").args(["-o", &option]).arg(&self.0)).map(drop)
     }
 
-    /// Fills the file system, except for `left` bytes.
+    /// Fills the file system until only `left` bytes are free.
     fn fill(&self, left: usize) {
         let filler = self.0.join("filler");
         let _ = std::fs::write(&filler, vec![1; 64 << 20]);
@@ -143,8 +134,8 @@ fn full(ground: &Ground) -> Result<Tally> {
             disk.fill(left);
             let outcome = place.tardy(&format!("{line} disk/output.svg"))?;
             let (mut wrong, _) = folders::after(&place, outcome.disgrace(), "run")?;
-            // With these exit codes, the command has written its output, which may state that there
-            // are too few runs.
+            // With these exit codes the command has written its output, even if the output only
+            // reports that there are too few runs.
             let is_done = matches!(outcome.code, Some(0 | 1 | 4));
             if output::is_old(&output) == is_done {
                 wrong.push(format!("{}, and the output is another", outcome.ending()));
@@ -159,8 +150,8 @@ fn full(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Counts a run in `disk/run` after a fault. Unless its exit code is 0, its messages must contain
-/// one of `words`, which describe the cause.
+/// Records how a run ended that wrote to `disk/run` while a fault occurred. Unless the run's exit
+/// code is 0, its messages must contain one of `words`, which describe the cause.
 fn count_run(
     tally: &mut Tally,
     place: &Place,
@@ -189,7 +180,7 @@ fn read_only(ground: &Ground) -> Result<Tally> {
     let place = ground.place()?;
     let disk = DiskMount::memory(&place, 40_000)?;
     output::write_old(&disk.0.join(output::NAME))?;
-    disk.make_read_only()?;
+    disk.remount("ro")?;
     let writers = [
         "run --for 1s --load none --quiet --out disk/run",
         "cost --metric null-call --rounds 1 --out disk/run",
@@ -212,12 +203,13 @@ fn read_only(ground: &Ground) -> Result<Tally> {
     }
     for number in 0..ground.tries(1, 8) {
         let place = ground.place()?;
-        let image = Image::new(&place)?;
+        let disk = DiskMount::image(&place, &made_image(&place, 24)?)?;
         let mut running =
             place.start(place.tardy_command("run --for 2s --load none --quiet --out disk/run"))?;
         std::thread::sleep(Duration::from_millis(300 + 200 * number as u64));
-        // A file system that finds an internal error shuts down in this way.
-        image.shut_down()?;
+        // Puts the file system into the state after an internal error, in which it refuses writes.
+        // A plain remount as read-only would be refused, because the file system is in use.
+        disk.remount("abort")?;
         let about = format!("a file system that shuts down (try {number})");
         let ended_in_time = place.wait_until(|| running.has_ended());
         let outcome = running.end(&place, PATIENCE)?;
@@ -228,12 +220,6 @@ fn read_only(ground: &Ground) -> Result<Tally> {
         tally.count(&about, outcome.ending(), wrong);
     }
     Ok(tally)
-}
-
-/// An ext4 file system in a file, mounted at `disk` through a loop device.
-struct Image {
-    file: PathBuf,
-    mounted: DiskMount,
 }
 
 /// Makes a file of this size with an empty ext4 file system.
@@ -248,104 +234,4 @@ pub(crate) fn made_image(place: &Place, mib: u64) -> Result<PathBuf> {
             .arg(&file),
     )?;
     Ok(file)
-}
-
-impl Image {
-    fn new(place: &Place) -> Result<Self> {
-        Self::open(place, made_image(place, 24)?)
-    }
-
-    fn open(place: &Place, file: PathBuf) -> Result<Self> {
-        let mounted = DiskMount::new(place, &["-o", "loop", &file.to_string_lossy()])?;
-        Ok(Self { file, mounted })
-    }
-
-    /// Returns the content of the device at one moment: two successive copies must be equal.
-    fn cut(&self) -> Result<Vec<u8>> {
-        let read = || std::fs::read(&self.file).while_doing(|| "reading a disk image".to_owned());
-        let mut last = read()?;
-        for _ in 0..200 {
-            let now = read()?;
-            if now == last {
-                return Ok(now);
-            }
-            last = now;
-        }
-        Err(Failure::new("the disk image never stood still"))
-    }
-
-    fn shut_down(&self) -> Result<()> {
-        // With `abort`, ext4 acts as if it had found an internal error. A plain remount as
-        // read-only would be refused, because the file system is in use.
-        program::capture(
-            Command::new("mount")
-                .args(["-o", "remount,abort"])
-                .arg(&self.mounted.0),
-        )
-        .map(drop)
-    }
-}
-
-fn power_cut(ground: &Ground) -> Result<Tally> {
-    let mut tally = Tally::default();
-    for number in 0..ground.tries(2, 20) {
-        let (place, again) = (ground.place()?, ground.place()?);
-        let image = Image::new(&place)?;
-        let mut running =
-            place.start(place.tardy_command("run --for 60s --load none --quiet --out disk/run"))?;
-        let begun = place.wait_until(|| image.mounted.0.join("run/run.json").exists());
-        let moment = Duration::from_millis(number as u64 * 25_000 / ground.tries(2, 20) as u64);
-        std::thread::sleep(moment);
-        let cut = image.cut()?;
-        let had_ended = running.has_ended();
-        running.signal(process::KILL)?;
-        running.end(&place, PATIENCE)?;
-        let file = again.path("image");
-        workspace::write(&file, cut)?;
-        let (folder, mut wrong) = look_at_image(&again, file)?;
-        wrong.extend(too_little(&folder, moment));
-        let seen = if folder.is_open() {
-            "opens"
-        } else {
-            "not begun"
-        };
-        if !begun || had_ended {
-            wrong.push("the run did not last".to_owned());
-        }
-        tally.count(
-            &format!("power cut {moment:?} after the beginning"),
-            seen,
-            wrong,
-        );
-    }
-    Ok(tally)
-}
-
-/// Reads the run `run` on a disk. Returns the run, and errors of the run and of the file system.
-pub(crate) fn look_at_image(place: &Place, file: PathBuf) -> Result<(Folder, Vec<String>)> {
-    match Image::open(place, file) {
-        Err(failure) => Ok((
-            Folder::Absent,
-            vec![format!("the file system does not mount: {failure}")],
-        )),
-        Ok(_opened) => {
-            let folder = folders::look(place, "disk/run")?;
-            let wrong = folder.wrong();
-            Ok((folder, wrong))
-        }
-    }
-}
-
-/// Returns an error if more samples are missing than allowed.
-pub(crate) fn too_little(folder: &Folder, since_begin: Duration) -> Option<String> {
-    // Series are synced to disk every ten seconds.
-    let allowed = Duration::from_secs(12);
-    let stored = if folder.is_open() {
-        let warning = folder.warnings_of("cut-off").next()?;
-        Duration::from_nanos(warning["stored_until"].as_u64().unwrap_or(0))
-    } else {
-        Duration::ZERO
-    };
-    (stored + allowed < since_begin)
-        .then(|| format!("stored up to {stored:?}, cut {since_begin:?} after the beginning"))
 }

@@ -1,4 +1,5 @@
-//! A monitoring run over a long time: without an end, with a disk budget, explained, and scraped.
+//! A monitoring run over a long time: it has no end and a disk budget, explains its late samples,
+//! and is scraped.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -51,9 +52,10 @@ fn endless(ground: &Ground) -> Result<Tally> {
     });
     let (begun, pid) = (Instant::now(), running.pid());
     let mut wrong = Vec::new();
-    // For a moment, a burst of events takes memory, and the change to a new segment takes a
-    // descriptor. The minimum of each quarter of the run shows permanent growth. The first quarter
-    // is not compared, because buffers still fill in it.
+    // A single check may come during a burst of events, which needs memory, or during a change to a
+    // new segment, which needs a descriptor. The minima of the quarters of the run therefore show
+    // whether the usage grows permanently. The first quarter is not compared, because buffers still
+    // fill in it.
     let mut least: [Option<ToolUse>; 4] = [None; 4];
     let (mut counts, mut scrapes, mut most) = (BTreeMap::new(), 0, 0);
     while begun.elapsed() < length && !running.has_ended() && wrong.len() < 10 {
@@ -116,7 +118,7 @@ fn port_of(place: &Place) -> Option<u16> {
     rest.split_once('/')?.0.parse().ok()
 }
 
-/// Returns the metrics that can only grow, by name.
+/// Returns the names and values of the metrics that may only grow.
 fn metrics(port: u16) -> std::result::Result<BTreeMap<String, f64>, String> {
     let ask = || {
         let mut stream = TcpStream::connect(("127.0.0.1", port))?;
@@ -157,7 +159,7 @@ fn folder_bytes(folder: &Path) -> u64 {
         .map(|entry| match entry.metadata() {
             Ok(facts) if facts.is_dir() => folder_bytes(&entry.path()),
             Ok(facts) => facts.len(),
-            // The file was removed since it was listed.
+            // The file was removed after the folder had been listed.
             Err(_) => 0,
         })
         .sum()
@@ -179,7 +181,8 @@ fn not_whole(folder: &Folder, counts: &BTreeMap<String, f64>) -> Option<String> 
     (!is_whole).then(|| format!("{state}: {recorded} samples, {scraped} in the metrics"))
 }
 
-/// Returns the number of explanations, and an error in them, if any.
+/// Returns a text with the number of explanations. Also returns a description of the violation if
+/// there are no explanations, their counts disagree, or they are damaged.
 fn explanations(place: &Place) -> Result<(String, Option<String>)> {
     let shown = place.tardy("explain run --json --worst 1")?;
     let found: Value = serde_json::from_str(&shown.printed).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! A fault: the disturbance of the tool, the requirements that the tool must fulfil, and the
-//! results of the attempts.
+//! A fault: how the tool is disturbed, what the tool must do nevertheless, and the results of the
+//! attempts.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,17 +14,18 @@ use crate::place::Place;
 pub(crate) struct Fault {
     /// Name of the fault on the command line.
     pub(crate) name: &'static str,
-    /// The disturbance of the tool.
+    /// How the fault disturbs the tool.
     pub(crate) done: &'static str,
-    /// The requirements that the tool must fulfil during and after the fault.
+    /// What the tool must do during and after the fault.
     pub(crate) demanded: &'static str,
     pub(crate) attempt: fn(&Ground) -> Result<Tally>,
 }
 
-/// How much is tried for each fault.
+/// How many attempts are made for each fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// At most one attempt, at the most likely point. Every change is tested in this form, which
+    /// Only one or two attempts for each variant of a fault, such as each system call that fails,
+    /// at the points where a failure is most likely. Every change is tested in this form, which
     /// takes about a minute.
     Brief,
     /// A few attempts.
@@ -42,7 +43,7 @@ pub(crate) struct Ground {
     pub(crate) form: Form,
     /// Duration of the soak, if the user gave a duration.
     pub(crate) soak_for: Option<Duration>,
-    /// If given, only command lines that contain this text are tried.
+    /// A text; if given, only command lines that contain this text are tried.
     pub(crate) line: Option<String>,
 }
 
@@ -50,11 +51,11 @@ pub(crate) struct Ground {
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) tries: usize,
-    /// Number of attempts with each observation.
+    /// Each observation, with the number of attempts in which it was made.
     pub(crate) seen: BTreeMap<String, usize>,
-    /// A sentence for each violation.
+    /// The violations, one sentence each.
     pub(crate) failures: Vec<String>,
-    /// Why the fault could not be tried on this machine, or only in part.
+    /// Why this machine could not try the fault, or only a part of it.
     pub(crate) left_out: Vec<String>,
 }
 
@@ -80,7 +81,8 @@ impl Ground {
 }
 
 impl Tally {
-    /// Counts an attempt with the observation `seen`, and the violations `wrong`.
+    /// Adds an attempt in which `seen` was observed, and which violated the requirements in
+    /// `wrong`.
     pub(crate) fn count(&mut self, about: &str, seen: impl Into<String>, wrong: Vec<String>) {
         self.tries += 1;
         *self.seen.entry(seen.into()).or_default() += 1;

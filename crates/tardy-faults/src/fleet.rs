@@ -1,6 +1,6 @@
-//! One command on eight boards with a different fault each. A board is an sshd in namespaces
-//! ([`Board`]). The monotonic clock of one board is 12 years ahead. A time namespace cannot shift
-//! CLOCK_REALTIME; [`crate::clocks`] sets it in a guest.
+//! Runs one command on eight boards, each of which has a different fault. A board is an sshd in its
+//! own namespaces ([`Board`]). The monotonic clock of one board is 12 years ahead; its
+//! CLOCK_REALTIME is not, because a time namespace cannot shift that clock.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ pub(crate) const FLEET: Fault = Fault {
     attempt: fleet,
 };
 
-/// The fault of one board.
+/// The fault of a board.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trouble {
     Delay,
@@ -45,9 +45,9 @@ use Trouble::{Clock, Daemon, Delay, Endless, Full, Hang, Loss, Reboot};
 const TROUBLES: [Trouble; 8] = [Delay, Loss, Clock, Hang, Endless, Full, Reboot, Daemon];
 /// The faults of the brief form, which end quickly.
 const QUICK: [Trouble; 3] = [Clock, Endless, Full];
-/// The steps at which faults occur, each as a text that only the step's command on the board
-/// contains. Shorter forms try only the first step. A fault occurs before the step's command does
-/// anything; in `WHILE_MEASURING`, it occurs after the first samples.
+/// The steps at which faults occur. Each is a text that occurs only in the command that the step
+/// executes on the board. Shorter forms try only the first step. A fault occurs before the step's
+/// command does anything; in `WHILE_MEASURING`, it occurs after the first samples.
 const STEPS: [&str; 5] = [
     WHILE_MEASURING,
     "tardy-machine",
@@ -56,21 +56,21 @@ const STEPS: [&str; 5] = [
     "on-board send",
 ];
 const WHILE_MEASURING: &str = "on-board wait";
-/// Maximum duration of `run --on` after the last fault: ssh gives up a silent board after a minute,
-/// and `tardy` tries to reach it again for 78 s. Steps before the command's start have a limit of
-/// two minutes.
+/// How long `run --on` may take after the last fault: ssh gives up a silent board after a minute,
+/// and then `tardy` tries for 78 s to reach the board again. Each step before the start of the
+/// command may take two minutes.
 const COMMAND: Duration = Duration::from_secs(180);
-/// Time for which a board is off during a reboot, and for which a board has no sshd.
+/// How long a board stays off during a reboot, and how long a board has no sshd.
 const OFF: Duration = Duration::from_secs(3);
 
 impl Trouble {
-    /// Returns whether the complete results arrive in spite of the fault.
+    /// Returns whether the complete results must arrive in spite of the fault.
     fn is_harmless(self) -> bool {
         matches!(self, Delay | Loss | Clock)
     }
 
-    /// Returns words for the error message. If the results do not arrive completely, the message
-    /// must contain at least one of these words.
+    /// Returns texts that name the fault. If the results do not arrive completely, the error
+    /// message must contain at least one of these texts.
     fn reasons(self) -> &'static [&'static str] {
         match self {
             Delay | Loss | Clock => &[],
@@ -87,7 +87,7 @@ impl Trouble {
     }
 
     /// Returns whether the fault always prevents complete results. A board that reboots before or
-    /// after its run can deliver them.
+    /// after its run can deliver complete results.
     fn is_always_named(self) -> bool {
         matches!(self, Hang | Endless)
     }
@@ -150,7 +150,7 @@ fn round(ground: &Ground, troubles: &[Trouble], step: &str, tally: &mut Tally) -
         let mut of_board = Vec::new();
         let folder = folders::look_at(&place, &place.path("out").join(&board.name))?;
         of_board.extend(folder.wrong());
-        // On a busy machine, the watchdog may end a run; that is not a fault of the fleet.
+        // On a busy machine, the watchdog may end a run; this does not count as a violation.
         let is_ended = |state: &str| ["finished", "ended-by-watchdog"].contains(&state);
         let is_whole = matches!(&folder, Folder::Opens { state, .. } if is_ended(state))
             && folder.warnings_of("samples-not-stored").next().is_none();
@@ -241,7 +241,7 @@ fn has_row(printed: &str, name: &str) -> bool {
         .any(|line| line.split_whitespace().next() == Some(name))
 }
 
-/// Returns the lines of the messages about a board.
+/// Returns those lines of the messages that are about a board.
 fn said_of(said: &str, name: &str) -> String {
     let begins = ["tardy: ", "! ", ""].map(|begin| format!("{begin}{name}: "));
     said.lines()

@@ -1,4 +1,4 @@
-//! Run folders: those that the tested commands read, and the state of a folder.
+//! The run folders that the tested commands read, and checks of run folders after a command.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use xtask::workspace;
 use crate::fault::Ground;
 use crate::place::Place;
 
-/// The state of a run folder, according to `tardy show`.
+/// The state of a run folder, as `tardy show` reports it.
 #[derive(Debug)]
 pub(crate) enum Folder {
     /// The folder does not exist.
@@ -28,8 +28,8 @@ pub(crate) enum Folder {
     Refused(String),
 }
 
-/// Returns the violations after a command has ended: the one given, the command's leftovers, and
-/// those of its run folder `name`. Also returns the folder.
+/// Returns the violations after a command has ended: `disgrace`, the command's leftovers, and
+/// faults of its run folder `name`. Also returns the folder's state.
 pub(crate) fn after(
     place: &Place,
     disgrace: Option<String>,
@@ -42,12 +42,12 @@ pub(crate) fn after(
     Ok((wrong, folder))
 }
 
-/// Inspects the folder `name` of a place.
+/// Inspects the folder `name` in `place`.
 pub(crate) fn look(place: &Place, name: &str) -> Result<Folder> {
     look_at(place, &place.path(name))
 }
 
-/// Inspects the folder at any path. `place` runs the tool.
+/// Inspects the folder at any path. The tool that inspects the folder runs in `place`.
 pub(crate) fn look_at(place: &Place, folder: &Path) -> Result<Folder> {
     if !folder.exists() {
         return Ok(Folder::Absent);
@@ -82,7 +82,7 @@ pub(crate) fn look_at(place: &Place, folder: &Path) -> Result<Folder> {
 }
 
 impl Folder {
-    /// Returns a sentence for each violation.
+    /// Returns the violations, one sentence each.
     pub(crate) fn wrong(&self) -> Vec<String> {
         if let Self::Refused(why) = self {
             return vec![format!("the folder does not open: {why}")];
@@ -102,7 +102,7 @@ impl Folder {
         matches!(self, Self::Opens { .. })
     }
 
-    /// Returns the series of the summary; none if the folder does not open.
+    /// Returns the series in the summary; no series if the folder does not open.
     pub(crate) fn series(&self) -> &[Value] {
         match self {
             Self::Opens { summary, .. } => {
@@ -130,14 +130,15 @@ impl Folder {
         warnings.filter(move |warning| warning["warning"] == kind)
     }
 
-    /// Returns the number of resumptions that the run reports after a reboot, each with a gap.
+    /// Returns how many resumptions after a reboot the run reports, counting only those that left a
+    /// gap.
     pub(crate) fn reboots(&self) -> usize {
         self.warnings_of("resumed")
             .filter(|warning| warning["is_reboot"] == true && warning["away"].as_i64() > Some(0))
             .count()
     }
 
-    /// Returns the run's warnings as one text; empty if the folder does not open.
+    /// Returns all warnings of the run in one text; an empty text if the folder does not open.
     pub(crate) fn warnings(&self) -> String {
         match self {
             Self::Opens { summary, .. } => summary["warnings"].to_string(),
@@ -146,7 +147,7 @@ impl Folder {
     }
 }
 
-/// Returns the last CPU that this process may use, because the first one serves most interrupts.
+/// Returns the last CPU that this process may use, because the first CPU serves most interrupts.
 pub(crate) fn last_cpu() -> u32 {
     affinity::get(0)
         .ok()

@@ -1,5 +1,5 @@
-//! Traces of a command on the machine: trace instances, control groups, mounts, folders and
-//! settings. The traces are read before and after the command.
+//! Finds what a command leaves on the machine: trace instances, control groups, mounts, folders and
+//! settings. The state of the machine is read before and after the command.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 /// Mount point of the trace file system, in this program's namespace.
 pub(crate) const TRACEFS: &str = "/sys/kernel/tracing";
 const CGROUPS: &str = "/sys/fs/cgroup";
-/// Folders in which a board stores received files.
+/// Folders in which a board stores the files that it received.
 const BOARD_FOLDERS: [&str; 3] = ["/var/tmp", "/tmp", "/dev/shm"];
 
-/// Folders with settings, and the number of levels to read below each.
+/// Folders that contain settings, and how many levels are read below each.
 const FOLDERS: &[(&str, usize)] = &[
     ("/proc/sys/kernel", 2),
     ("/proc/sys/vm", 1),
@@ -54,7 +54,7 @@ const FILES: &[&str] = &[
     "/sys/kernel/tracing/buffer_size_kb",
 ];
 
-/// Files in these folders that change by themselves.
+/// Files in these folders that change without any command.
 const MOVING: &[&str] = &[
     "/proc/sys/kernel/ns_last_pid",
     "/proc/sys/kernel/perf_event_max_sample_rate",
@@ -67,10 +67,10 @@ const MOVING: &[&str] = &[
     "/sys/kernel/mm/transparent_hugepage/khugepaged/pages_collapsed",
 ];
 
-/// Maximum wait for concurrent commands of others to end.
+/// Maximum time to wait until the commands of concurrent attempts have ended.
 const OTHERS: Duration = Duration::from_secs(20);
 
-/// The traces on the machine.
+/// The traces that commands can leave on the machine, at one moment.
 #[derive(Debug)]
 pub(crate) struct Footprint {
     things: BTreeSet<String>,
@@ -126,7 +126,7 @@ impl Footprint {
         things
     }
 
-    /// Returns a sentence for each trace with this process ID in its name.
+    /// Returns a sentence for each trace whose name contains this process ID.
     pub(crate) fn left_by(pid: i32) -> Vec<String> {
         let things = Self::things().into_iter();
         things
@@ -135,10 +135,11 @@ impl Footprint {
             .collect()
     }
 
-    /// Returns a sentence for each trace that is new since `before`, for each mount that is gone,
-    /// and for each changed setting. A setting is changed if its value differs from the one in
-    /// `before` and from the one in `start_of_all`. Traces of living processes, or of processes in
-    /// `others`, do not count. Waits for the traces of concurrent commands to disappear.
+    /// Returns a sentence for each trace that did not exist in `before`, for each mount that has
+    /// disappeared, and for each changed setting. A setting is changed if its value differs from
+    /// the one in `before` and from the one in `start_of_all`. Traces of processes that still run,
+    /// or that are in `others`, do not count. Traces of concurrent commands get some time to
+    /// disappear.
     pub(crate) fn left_since(
         before: &Self,
         start_of_all: &Self,
@@ -205,7 +206,7 @@ impl Footprint {
     }
 }
 
-/// Returns the numbers in the name of a trace. Any of them can be a process ID, as in
+/// Returns all numbers in the name of a trace. Any of these numbers can be a process ID, as in
 /// tardy-scratch-io-123-456.
 fn processes_in(thing: &str) -> impl Iterator<Item = i32> {
     let name = thing.rsplit('/').next().unwrap_or(thing);
@@ -220,8 +221,8 @@ fn names(folder: PathBuf) -> Vec<String> {
     crate::place::names(&folder)
 }
 
-/// Adds the tool's control groups at any depth. Groups of others are ignored, because they come and
-/// go.
+/// Adds the tool's control groups at every level of the hierarchy. Control groups of other programs
+/// are ignored, because they come and go.
 fn add_groups(folder: &Path, groups: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -308,7 +309,7 @@ mod tests {
             ]
         );
         assert_eq!(before.differences(&before, &before), [""; 0]);
-        // Another process had temporarily changed a setting.
+        // The setting has its old value again: another process had changed it temporarily.
         let other = footprint(&["the mount a", "the trace instance x"], &[("/a", "3\n")]);
         assert_eq!(before.differences(&other, &before), [""; 0]);
     }

@@ -1,8 +1,8 @@
-//! Runs scripts with faults in guests of the lab, so that a failing clock or CPU affects only the
-//! guest.
+//! Runs scripts in guests of the lab. The faults happen in the guest, so a failing clock or CPU
+//! affects only the guest.
 //!
-//! The script is a file of the host that is added to the guest, as users do: `tardy lab run --add
-//! FILE:/bin/script --program /bin/script`.
+//! The script is a file of the host. As users would do,
+//! `tardy lab run --add FILE:/bin/script --program /bin/script` puts it into the guest and runs it.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -21,10 +21,10 @@ use crate::place::{Outcome, Place};
 /// The kernel that guests boot.
 pub(crate) const KERNEL: &str = "debian:6.1";
 const BUSYBOX: &str = "/bin/busybox";
-/// Time limit of a guest on a busy machine.
+/// Time limit for a guest, long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(1800);
 
-/// The start of every script.
+/// The first lines of every script.
 const HEAD: &str = "#!/bin/busybox sh\n/bin/busybox --install -s /bin\nmkdir -p /run/out\n";
 
 /// Runs the attempts of a fault that needs guests, or reports why no guest can boot on this
@@ -51,19 +51,19 @@ fn missing() -> Option<String> {
         .or_else(|| kernel().err().map(|failure| failure.to_string()))
 }
 
-/// Returns the kernel of the guests, and fetches it if necessary.
+/// Returns the kernel for the guests; fetches it if it is not in the cache.
 pub(crate) fn kernel() -> Result<Kernel> {
     let source: KernelSource = KERNEL.parse().while_doing(|| format!("reading {KERNEL}"))?;
     kernel::resolve(&source, Architecture::Amd64, &cache()?, false, &|_| ())
         .while_doing(|| format!("looking for {KERNEL}"))
 }
 
-/// Returns the cache of kernels and their modules.
+/// Returns the cache that contains kernels and their modules.
 pub(crate) fn cache() -> Result<Cache> {
     Cache::of_user().while_doing(|| "opening the lab's cache".to_owned())
 }
 
-/// The result of a guest's script.
+/// The result of a script in a guest.
 #[derive(Debug)]
 pub(crate) struct ScriptResult {
     pub(crate) outcome: Outcome,
@@ -92,8 +92,8 @@ impl ScriptResult {
     }
 }
 
-/// Runs `script` in a guest of the lab. The guest's clock counts instructions. `words` are added to
-/// `tardy lab run`.
+/// Runs `script` in a guest of the lab. The guest's clock counts the executed instructions. `words`
+/// are additional arguments of `tardy lab run`.
 pub(crate) fn run_script(place: &Place, script: &str, words: &str) -> Result<ScriptResult> {
     write_script(&place.path("script"), script)?;
     let files = "--add /bin/busybox:/bin/busybox --add script:/bin/script --program /bin/script";
@@ -113,8 +113,7 @@ fn write_script(path: &Path, script: &str) -> Result<()> {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).while_doing(doing)
 }
 
-/// Returns the files of `script` and its dependencies, for a guest that is not booted by `tardy lab
-/// run`.
+/// Returns `script` and the files that it needs, for a guest that is not booted by `tardy lab run`.
 pub(crate) fn script_files(place: &Place, script: &str) -> Result<Vec<AddedFile>> {
     let source = place.path("script");
     write_script(&source, script)?;

@@ -1,4 +1,4 @@
-//! Sends SIGKILL to every writing command, at moments spread over its whole duration.
+//! Sends SIGKILL to every command that writes files, at moments spread over the command's duration.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ pub(crate) const FAULT: Fault = Fault {
     attempt,
 };
 
-/// Writing commands, each with its number of kills in the short form and in the full form.
+/// Commands that write files, each with the number of kills in the short form and in the full form.
 const WRITERS: &str = "\
 6 40 run --for 1500ms --load none --quiet --out run
 3 20 run --for 1500ms --load io --load fork --quiet --out run
@@ -39,7 +39,7 @@ const WRITERS: &str = "\
 0 8 lab run --kernel debian:6.1 --for 300ms --load none --replicas 1 --out lab
 ";
 
-/// A row of [`WRITERS`].
+/// A command from [`WRITERS`], with its number of kills in both forms.
 struct Writer {
     line: &'static str,
     short: usize,
@@ -59,7 +59,7 @@ fn writers() -> impl Iterator<Item = Writer> {
     })
 }
 
-/// The brief form kills only commands that the short form kills at least this often.
+/// The brief form kills only commands that the short form kills at least this many times.
 const BRIEF_MIN: usize = 3;
 
 fn attempt(ground: &Ground) -> Result<Tally> {
@@ -84,8 +84,8 @@ fn attempt(ground: &Ground) -> Result<Tally> {
         };
         let length = start.elapsed();
         for number in 0..kills {
-            // Multiples of the golden ratio are spread evenly for any number of kills, and are the
-            // same each time.
+            // Multiples of the golden ratio are evenly spread for any number of kills, and are the
+            // same in every test.
             let share = (0.5 + number as f64 * 0.618_033_988_75).fract();
             let moment = length.mul_f64(share * 1.02);
             let (seen, wrong) = killed(ground, &line, moment, size)?;
@@ -102,7 +102,8 @@ fn attempt(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Kills `tardy LINE` at a moment. `size` is that of its output, if it writes one.
+/// Kills `tardy LINE` at one of the moments. `size` is the size of a complete output, if the
+/// command writes one.
 fn killed(
     ground: &Ground,
     line: &str,
@@ -160,7 +161,7 @@ impl Folder {
     }
 }
 
-/// Returns the number of kills in the full form.
+/// Returns how often the command is killed in the full form.
 #[cfg(test)]
 pub(crate) fn all() -> usize {
     writers().map(|writer| writer.full).sum()

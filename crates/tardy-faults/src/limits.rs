@@ -1,4 +1,5 @@
-//! Too few descriptors, too little memory, and the kernel's OOM killer.
+//! Runs commands that may open too few descriptors, or whose memory is so limited that the kernel's
+//! OOM killer acts.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +8,6 @@ use xtask::failure::{Result, While};
 
 use crate::fault::{Fault, Form, Ground, Tally};
 use crate::folders::{self, Folder};
-use crate::output;
 use crate::place::{Outcome, PATIENCE, Place};
 
 pub(crate) const DESCRIPTORS: Fault = Fault {
@@ -16,14 +16,6 @@ pub(crate) const DESCRIPTORS: Fault = Fault {
     demanded: "the command succeeds, or gives a reason in words; an incomplete run never looks \
                complete",
     attempt: descriptors,
-};
-
-pub(crate) const MEMORY: Fault = Fault {
-    name: "memory",
-    done: "commands run with limits of address space from 16 MiB to 1 GiB (`ulimit -v`)",
-    demanded: "the command succeeds, or ends with a message; it does not hang, and never leaves \
-               an older output partly replaced",
-    attempt: memory,
 };
 
 pub(crate) const OUT_OF_MEMORY: Fault = Fault {
@@ -41,8 +33,8 @@ const LINES: &[&str] = &[
     "report ../base/run --html output.svg",
 ];
 
-fn limited(place: &Place, option: &str, limit: usize, line: &str) -> Result<Outcome> {
-    let script = format!("ulimit {option} {limit} && exec \"$0\" \"$@\"");
+fn limited(place: &Place, limit: usize, line: &str) -> Result<Outcome> {
+    let script = format!("ulimit -n {limit} && exec \"$0\" \"$@\"");
     let command: Command = place.tardy_behind("sh", &["-c", &script], line);
     place.start(command)?.end(place, PATIENCE)
 }
@@ -58,44 +50,13 @@ fn descriptors(ground: &Ground) -> Result<Tally> {
     for line in LINES {
         for &limit in &limits {
             let place = ground.place()?;
-            let outcome = limited(&place, "-n", limit, line)?;
+            let outcome = limited(&place, limit, line)?;
             let (mut wrong, folder) = folders::after(&place, outcome.disgrace(), "run")?;
             if outcome.code == Some(0) && line.starts_with("run ") && !folder.is_open() {
                 wrong.push("success, and no run".to_owned());
             }
             tally.count(
                 &format!("ulimit -n {limit}; tardy {line}"),
-                outcome.ending(),
-                wrong,
-            );
-        }
-    }
-    Ok(tally)
-}
-
-fn memory(ground: &Ground) -> Result<Tally> {
-    folders::base(ground)?;
-    let mut tally = Tally::default();
-    for line in LINES {
-        for step in 0..ground.tries(3, 20) {
-            let megabytes = 16 << (step * 6 / ground.tries(3, 20));
-            let kilobytes = (megabytes << 10) + step * 1531;
-            let place = ground.place()?;
-            let output = place.path(output::NAME);
-            output::write_old(&output)?;
-            let outcome = limited(&place, "-v", kilobytes, line)?;
-            // If the kernel refuses memory to a program, the program cannot always choose how it
-            // ends: Rust's allocator prints a message and aborts.
-            let is_abort = outcome.code.is_none()
-                && !outcome.hung
-                && (outcome.said.contains("memory") || outcome.said.is_empty());
-            let disgrace = outcome.disgrace().filter(|_| !is_abort);
-            let (mut wrong, _) = folders::after(&place, disgrace, "run")?;
-            if outcome.code != Some(0) && !output::is_old(&output) {
-                wrong.push(format!("{}, and no older output", outcome.ending()));
-            }
-            tally.count(
-                &format!("ulimit -v {kilobytes}; tardy {line}"),
                 outcome.ending(),
                 wrong,
             );
@@ -158,7 +119,7 @@ fn out_of_memory(ground: &Ground) -> Result<Tally> {
         let outcome = place
             .start(place.tardy_behind("sh", &["-c", &script], line))?
             .end(&place, PATIENCE)?;
-        // The signal of the OOM killer is not a fault of the tool, but leftovers would be.
+        // If the OOM killer ends the tool with a signal, this is no violation, but leftovers are.
         let disgrace = outcome
             .disgrace()
             .filter(|_| outcome.code.is_some() || outcome.hung);

@@ -1,5 +1,5 @@
-//! Long runs: a day of a guest's virtual time, in which the tool must not grow, a week in a guest
-//! that reboots every day, and a day in which the tool follows a program.
+//! Long runs in which the tool must not grow: a week of virtual time in a guest that reboots every
+//! day, and a day in which the tool follows a program.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,15 +11,6 @@ use crate::fault::{Fault, Ground, Tally};
 use crate::folders::{self, Folder};
 use crate::guests::{self, ScriptResult};
 use crate::place::Place;
-
-pub(crate) const LONG_VIRTUAL: Fault = Fault {
-    name: "long-virtual",
-    done: "a run of 24 hours of virtual time in a guest of the lab (1 hour in the short form), \
-           with one sample per second",
-    demanded: "every due time is stored; at the end of the run, the tool has no more memory, \
-               descriptors, threads and files than after its first minute",
-    attempt: |ground| guests::attempt(ground, long_virtual),
-};
 
 pub(crate) const WEEK_VIRTUAL: Fault = Fault {
     name: "week-virtual",
@@ -46,53 +37,17 @@ pub(crate) const ATTACH_VIRTUAL: Fault = Fault {
     attempt: |ground| guests::attempt(ground, attach_virtual),
 };
 
-/// The `--disk` budget of the week's run, in KiB.
+/// Disk budget (`--disk`) of the week's run, in KiB.
 const DISK_KB: u64 = 8 << 10;
-/// The `--disk` budget of the recording of a followed program, in KiB.
+/// Disk budget (`--disk`) of the recording that follows a program, in KiB.
 const ATTACH_DISK_KB: u64 = 16 << 10;
-/// Number of checks of the tool's size in the day's run.
+/// How often the tool's size is checked in the day's run.
 const LOOKS: u64 = 24;
-/// Allowed growth in KiB: pages of a buffer that is used for the first time.
+/// Allowed growth in KiB, because a buffer's pages take memory only when they are first used.
 const GROWTH_KB_MAX: i64 = 256;
-/// Further allowed growth in KiB: memory for folding the oldest samples into hourly histograms,
-/// once per day, when the samples have used their share of the disk.
+/// Additional allowed growth in KiB. Once per day, the oldest samples are folded into hourly
+/// histograms when the samples have used their share of the disk budget, and folding needs memory.
 const COUNTING_KB: i64 = 4 << 10;
-
-fn long_virtual(ground: &Ground, tally: &mut Tally) -> Result<()> {
-    let hours = ground.tries(1, 24) as u64;
-    let place = ground.place()?;
-    let result = guests::run_script(
-        &place,
-        &script(hours),
-        &format!("--time-limit {}h --wall-limit 5h --shared 128", hours + 1),
-    )?;
-    let folder = folders::look_at(&place, &result.folder.join("run"))?;
-    let mut wrong: Vec<String> = result.failure().into_iter().collect();
-    wrong.extend(folder.wrong());
-    wrong.extend(not_exact(&folder, &result, hours * 3600));
-    wrong.extend(growth(&result.text("looks"), GROWTH_KB_MAX));
-    let mut names = crate::place::names(&result.folder.join("run"));
-    names.retain(|name| !["run.json", "samples", "state.jsonl"].contains(&name.as_str()));
-    if !names.is_empty() {
-        wrong.push(format!("files that a run does not have: {names:?}"));
-    }
-    let lines = std::fs::read_to_string(result.folder.join("run/state.jsonl"))
-        .unwrap_or_default()
-        .lines()
-        .count() as u64;
-    // The guest's only CPU is measured, so there is one line before the first sample, and one after
-    // the last.
-    if lines != 2 {
-        wrong.push(format!("{lines} lines of state in {hours} h"));
-    }
-    let (begin, end) = memory(&result.text("looks"));
-    tally.count(
-        &format!("{hours} h"),
-        format!("{hours} h, {begin} to {end} KiB of memory, exact"),
-        wrong,
-    );
-    Ok(())
-}
 
 fn week_virtual(ground: &Ground, tally: &mut Tally) -> Result<()> {
     let is_short = ground.tries(1, 2) == 1;
@@ -103,7 +58,7 @@ fn week_virtual(ground: &Ground, tally: &mut Tally) -> Result<()> {
     for day in 0..days {
         let place = ground.place()?;
         let archive = place.path("run.tar");
-        // There is no disk: each guest gets the run of the previous guest.
+        // The guests have no disk: each guest gets a copy of the run of the previous guest.
         let earlier = run.as_ref().map(|(_, result)| result.folder.as_path());
         archive_run(&archive, earlier)?;
         let result = guests::run_script(
@@ -163,8 +118,8 @@ fn attach_virtual(ground: &Ground, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// Returns the script that follows a program for some hours, and records the tool's size from the
-/// end of the first minute on.
+/// Returns the script in which the tool follows a program for some hours; the script records the
+/// tool's size repeatedly, for the first time after a minute.
 fn attach_script(hours: u64) -> String {
     format!(
         "/init run --for {}h --period 100ms --load none --quiet --out /run/program >/dev/null 2>&1 \
@@ -175,13 +130,13 @@ fn attach_script(hours: u64) -> String {
          look=$((look + 1))\ndone\nkill -TERM $tool\nwait $tool\nkill $program\nwait \
          $program\ntrue\n",
         hours + 1,
-        look_at_tool("RssAnon", "! -name '*.series.[0-9]*' ! -path '*/trace*'"),
+        look_at_tool("! -name '*.series.[0-9]*' ! -path '*/trace*'"),
         hours * 3600 / LOOKS
     )
 }
 
-/// Checks that a recording has at least this number of wake-ups by the program's own timers, and
-/// lost none. Returns the violation.
+/// Checks that a recording has at least this many wake-ups by the program's own timers, and that no
+/// wake-up was lost. Returns the violation.
 fn not_every_wake_up(result: &str, at_least: u64) -> Option<String> {
     let Ok(found) = serde_json::from_str::<serde_json::Value>(result) else {
         return Some(format!("no result: {result}"));
@@ -197,7 +152,7 @@ fn not_every_wake_up(result: &str, at_least: u64) -> Option<String> {
     })
 }
 
-/// Writes the run in `folder` into an archive, which is empty without a run.
+/// Writes the run in `folder` into an archive. The archive is empty if there is no run.
 fn archive_run(archive: &Path, folder: Option<&Path>) -> Result<()> {
     let mut tar = Command::new("tar");
     tar.arg("-cf").arg(archive);
@@ -208,8 +163,8 @@ fn archive_run(archive: &Path, folder: Option<&Path>) -> Result<()> {
     program::run(&mut tar).while_doing(|| "archiving a run".to_owned())
 }
 
-/// Returns the script for one day of the run. The script sets the guest's clock to that day,
-/// because the clocks of all guests start at the same time.
+/// Returns the script for one day of the run. The script first sets the guest's clock to that day,
+/// because all guests start with the same date.
 fn day_script(day: u64, seconds: u64, is_last: bool) -> String {
     let begin = 1_800_000_000 + day * (seconds + 60);
     let end = if is_last { "TERM" } else { "KILL" };
@@ -221,26 +176,27 @@ fn day_script(day: u64, seconds: u64, is_last: bool) -> String {
          $look -lt {LOOKS} ]; do\n{}\nsleep \
          {}\nlook=$((look + 1))\ndone\nsleep {}\nkill -{end} \
          $tool\nwait $tool\ntrue\n",
-        // Anonymous memory is checked, because pages of the program appear when code runs for the
-        // first time. Segments of samples are not counted, because they come and go.
-        look_at_tool("RssAnon", "! -name '*.series.[0-9]*'"),
+        // Only anonymous memory is checked: the resident pages of the program's file increase
+        // whenever code runs for the first time. Files that contain segments of samples are not
+        // counted, because their number rises and falls.
+        look_at_tool("! -name '*.series.[0-9]*'"),
         (seconds - 60) / LOOKS,
         (seconds - 60) % LOOKS,
     )
 }
 
-/// Returns a shell line that prints five numbers: the tool's memory in KiB (the field `memory` of
-/// /proc/PID/status), its descriptors, its threads, the files in the run folder that match `files`,
+/// Returns a shell line that prints five numbers: the tool's anonymous memory in KiB, its
+/// descriptors, its threads, the files in the run folder that match `files`,
 /// and the folder's size in KiB.
-fn look_at_tool(memory: &str, files: &str) -> String {
+fn look_at_tool(files: &str) -> String {
     format!(
-        "echo $(grep {memory} /proc/$tool/status | tr -dc 0-9) $(ls /proc/$tool/fd | wc -l) $(ls \
+        "echo $(grep RssAnon /proc/$tool/status | tr -dc 0-9) $(ls /proc/$tool/fd | wc -l) $(ls \
          /proc/$tool/task | wc -l) $(find /run/out/run {files} | wc -l) $(du -sk /run/out/run | \
          cut -f 1) >>/run/out/looks"
     )
 }
 
-/// Checks that the folder is one finished run of `days` days. Returns the violation.
+/// Checks that the folder contains a single, finished run of `days` days. Returns the violation.
 fn not_every_day(folder: &Folder, days: u64, seconds: u64) -> Option<String> {
     let Folder::Opens { state, .. } = folder else {
         return Some(format!("the run does not open: {folder:?}"));
@@ -253,36 +209,6 @@ fn not_every_day(folder: &Folder, days: u64, seconds: u64) -> Option<String> {
             folder.warnings()
         )
     })
-}
-
-/// Returns the script of the day's run, which records the tool's size from the end of the first
-/// minute to the end of the run.
-fn script(hours: u64) -> String {
-    format!(
-        "(sh -c 'echo $$ >/run/out/pid; exec /init run --for {hours}h --period 1s --load none \
-         --deadline 1s --quiet --out /run/out/run' >/run/out/text 2>&1; echo $? \
-         >/run/out/code) &\nuntil [ -s /run/out/run/state.jsonl ]; do sleep 1; done\ntool=$(cat \
-         /run/out/pid)\nsleep 60\nlook=0\nwhile [ $look -lt {LOOKS} ]; do\n{}\nsleep \
-         {}\nlook=$((look + 1))\ndone\nuntil [ -e /run/out/code ]; do sleep 1; done\n",
-        look_at_tool("VmRSS", ""),
-        hours * 3600 / (LOOKS + 1)
-    )
-}
-
-/// Returns the counts that differ from the required counts.
-fn not_exact(folder: &Folder, result: &ScriptResult, expected: u64) -> Option<String> {
-    let Folder::Opens { summary, .. } = folder else {
-        return Some(format!("no run: {}", result.text("text")));
-    };
-    let counts = &summary["series"][0]["counts"];
-    let is = |name: &str, number: u64| counts[name].as_u64() == Some(number);
-    let is_exact = is("expected", expected)
-        && is("recorded", expected)
-        && is("skipped", 0)
-        && is("lost", 0)
-        && is("unstored", 0);
-    let code = result.text("code");
-    (!is_exact || code != "0").then(|| format!("exit code {code}, {expected} expected: {counts}"))
 }
 
 /// Returns the growth between the first check and any later one, if it exceeds the limits.
@@ -320,7 +246,7 @@ fn too_large(looks: &str, most_kb: u64) -> Option<String> {
     (most > most_kb).then(|| format!("the folder took {most} KiB"))
 }
 
-/// Returns the memory at the first and at the last check, in KiB.
+/// Returns the tool's memory at the first and at the last check, in KiB.
 fn memory(looks: &str) -> (i64, i64) {
     let of = |look: Option<&str>| {
         let memory = look.and_then(|look| look.split_whitespace().next()?.parse().ok());
@@ -330,8 +256,8 @@ fn memory(looks: &str) -> (i64, i64) {
 }
 
 /// Returns the growth if the last day ended with more memory than the second day. The second day is
-/// the first one with earlier samples. Days in between may have more: growth that repeats each day
-/// shows on the last day, too.
+/// the first one that resumes a run with earlier samples. Days in between may end with more memory:
+/// growth that repeats every day is visible on the last day, too.
 fn growth_of_days(memories: &[(i64, i64)]) -> Option<String> {
     let (_, second) = *memories.get(1)?;
     let (_, last) = *memories.last()?;

@@ -1,5 +1,5 @@
-//! The output file that a command replaces. After a fault, it is the whole older file, or the whole
-//! new one.
+//! An output file that a command replaces. After a fault, the file must be either the complete old
+//! file or the complete new one.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +9,7 @@ use xtask::workspace;
 
 use crate::place::{PATIENCE, Place, last_line};
 
-/// Name of the output in the lines of commands.
+/// Name of the output file in the command lines.
 pub(crate) const NAME: &str = "output.svg";
 const OLD: &[u8] = b"an older output\n";
 
@@ -21,7 +21,7 @@ pub(crate) fn is_old(path: &Path) -> bool {
     std::fs::read(path).is_ok_and(|now| now == OLD)
 }
 
-/// Returns the violation if the output is neither the older one, nor a new one of this size.
+/// Returns a violation if the output is neither the old file nor a new file of this size.
 pub(crate) fn partly_replaced(path: &Path, whole: u64) -> Option<String> {
     let bytes = std::fs::metadata(path).map_or(0, |data| data.len());
     (!is_old(path) && bytes != whole)

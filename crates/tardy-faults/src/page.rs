@@ -1,4 +1,4 @@
-//! The table of docs/reliability.md, with one row per fault.
+//! Writes the table of docs/reliability.md, which has one row per fault.
 
 use std::fmt;
 

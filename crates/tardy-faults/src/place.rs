@@ -11,21 +11,21 @@ use tardy_sys::{process, signal};
 use tempfile::TempDir;
 use xtask::failure::{Result, While};
 
-/// Environment variable that all child processes inherit, and by which leftovers are found.
+/// Environment variable that all child processes inherit; leftover processes are found by it.
 const MARK: &str = "TARDY_FAULTS_MARK";
-/// Maximum wait on a busy machine, for example for a command to end.
+/// Maximum time to wait, on a busy machine, for something such as the end of a command.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// Maximum time for a command under strace, which stops it at each system call. At a load average
-/// of 45, a traced run was still in progress after a minute.
+/// Maximum duration of a command under strace, which stops the command at each system call. At a
+/// load average of 45, one command under strace took more than a minute.
 const PATIENCE_UNDER_STRACE: Duration = Duration::from_secs(300);
 
-/// A folder for an attempt. On drop, it is removed, and every process that the attempt left is
-/// killed.
+/// The folder of an attempt. On drop, the folder is removed, and every process that the attempt
+/// left is killed.
 #[derive(Debug)]
 pub(crate) struct Place {
     tardy: PathBuf,
     folder: TempDir,
-    /// A process that only sleeps. Its OOM score adjustment serves as a kernel setting.
+    /// A process that only sleeps. The process's OOM score adjustment serves as a kernel setting.
     sleeper: Child,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct CommandProcess {
     said: PathBuf,
 }
 
-/// The results of a command.
+/// What a command did.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     /// The command's process number.
@@ -46,7 +46,7 @@ pub(crate) struct Outcome {
     pub(crate) code: Option<i32>,
     /// The signal that ended the command.
     pub(crate) signal: Option<i32>,
-    /// Whether the command was killed because it did not end.
+    /// Whether the command was killed because it did not end in time.
     pub(crate) hung: bool,
     pub(crate) printed: String,
     pub(crate) said: String,
@@ -82,7 +82,7 @@ impl Place {
         self.folder().join(name)
     }
 
-    /// Returns a kernel setting that only this place uses.
+    /// Returns a file that serves as a kernel setting, and that only this place uses.
     pub(crate) fn setting(&self) -> PathBuf {
         format!("/proc/{}/oom_score_adj", self.sleeper.id()).into()
     }
@@ -99,8 +99,8 @@ impl Place {
         command
     }
 
-    /// Returns the command `tardy` with the words of `line`, run by another program such as a
-    /// tracer.
+    /// Returns a command that runs `tardy` with the words of `line` under another program, such as
+    /// a tracer.
     pub(crate) fn tardy_behind(&self, program: &str, words: &[&str], line: &str) -> Command {
         let mut command = Command::new(program);
         command
@@ -110,8 +110,8 @@ impl Place {
         command
     }
 
-    /// Starts a command in this folder. Its journals, scratch files and output are also written
-    /// here.
+    /// Starts a command in this folder. The command's journals, scratch files and output are also
+    /// written here.
     pub(crate) fn start(&self, mut command: Command) -> Result<CommandProcess> {
         let (printed, said) = (self.path("tmp/.stdout"), self.path("tmp/.stderr"));
         let file = |path: &Path| {
@@ -149,7 +149,7 @@ impl Place {
         path
     }
 
-    /// Runs `tardy` with the words of `line` to its end.
+    /// Runs `tardy` with the words of `line` until it ends.
     pub(crate) fn tardy(&self, line: &str) -> Result<Outcome> {
         self.start(self.tardy_command(line))?.end(self, PATIENCE)
     }
@@ -170,7 +170,8 @@ impl Place {
         pids.filter(is_ours).collect()
     }
 
-    /// Waits until `is_so` returns true. Returns whether that happened.
+    /// Waits until `is_so` returns true, but not longer than a limit. Returns whether `is_so`
+    /// returned true in time.
     pub(crate) fn wait_until(&self, mut is_so: impl FnMut() -> bool) -> bool {
         let start = Instant::now();
         while start.elapsed() < PATIENCE {
@@ -182,8 +183,8 @@ impl Place {
         false
     }
 
-    /// Returns leftovers: processes that do not end, and journals and scratch files that `tardy
-    /// restore` does not remove.
+    /// Returns what commands left: processes that do not end, and journals and scratch files that
+    /// `tardy restore` does not remove.
     pub(crate) fn leftovers(&self) -> Result<Vec<String>> {
         let mut left = Vec::new();
         if !self.wait_until(|| self.processes().is_empty()) {
@@ -214,8 +215,8 @@ impl Place {
         Ok(left)
     }
 
-    /// Returns a sentence for each file that a command must not leave: journals, scratch files, and
-    /// parts of outputs.
+    /// Returns a sentence for each file that a command must not leave: a journal, a scratch file,
+    /// or an incomplete output.
     pub(crate) fn files_left(&self) -> Vec<String> {
         let folders = [
             "state",
@@ -241,7 +242,7 @@ impl Place {
             .collect()
     }
 
-    /// Interrupts all processes except strace, like Ctrl-C in a terminal.
+    /// Sends SIGINT to all processes except strace, like Ctrl-C in a terminal.
     fn interrupt_all(&self) {
         let processes = self.processes().into_iter();
         for pid in processes.filter(|pid| !name(*pid).starts_with("strace ")) {
@@ -249,7 +250,7 @@ impl Place {
         }
     }
 
-    /// Kills everything that was started here.
+    /// Kills every process that was started here.
     pub(crate) fn end_all(&self) {
         for pid in self.processes() {
             let _ = process::kill(pid, process::CONTINUE);
@@ -271,7 +272,7 @@ fn name(pid: i32) -> String {
     format!("{} ({pid})", comm.trim())
 }
 
-/// Returns the names in a folder; empty if it cannot be read.
+/// Returns the names in a folder; no names if the folder cannot be read.
 pub(crate) fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries
@@ -295,7 +296,7 @@ impl CommandProcess {
         self.child.try_wait().is_ok_and(|status| status.is_some())
     }
 
-    /// Interrupts the command and its children after a time, if one is given, and waits for the
+    /// If a time is given, interrupts the command and its children after this time; waits for the
     /// end.
     pub(crate) fn end_after(
         mut self,
@@ -312,7 +313,8 @@ impl CommandProcess {
         self.end(place, PATIENCE_UNDER_STRACE)
     }
 
-    /// Waits for the end. After `patience`, kills the command and all its children.
+    /// Waits until the command ends. If it has not ended after `patience`, kills the command and
+    /// all its children.
     pub(crate) fn end(mut self, place: &Place, patience: Duration) -> Result<Outcome> {
         let start = Instant::now();
         let (status, hung): (Option<ExitStatus>, bool) = loop {
@@ -345,7 +347,7 @@ impl CommandProcess {
 }
 
 impl Outcome {
-    /// Returns in words how the command ended.
+    /// Describes how the command ended.
     pub(crate) fn ending(&self) -> String {
         match self.code {
             _ if self.hung => "no end".to_owned(),
@@ -357,7 +359,7 @@ impl Outcome {
         }
     }
 
-    /// Returns how the command ended, with its last line of standard error.
+    /// Describes how the command ended, and quotes its last line of standard error.
     pub(crate) fn ending_and_reason(&self) -> String {
         format!("{}: {}", self.ending(), last_line(&self.said))
     }
@@ -366,8 +368,8 @@ impl Outcome {
         self.said.contains("panicked at")
     }
 
-    /// Returns results that no fault may cause: a hang, a signal, a panic, or a failure without a
-    /// message.
+    /// Returns what no fault may cause: a command that hangs, is ended by a signal, panics, or
+    /// fails without a message.
     pub(crate) fn disgrace(&self) -> Option<String> {
         let has_panicked = self.has_panicked();
         if self.hung || self.code.is_none() || has_panicked {
@@ -387,7 +389,7 @@ impl Outcome {
     }
 }
 
-/// Returns the message of a panic, from the line below its location.
+/// Returns the message of a panic. Rust prints the message in the line below the panic's location.
 fn panic_line(text: &str) -> Option<&str> {
     let mut lines = text.lines();
     lines.find(|line| line.contains(" panicked at "))?;

@@ -1,8 +1,7 @@
-//! Random sequences of measuring, killing, truncating, rotating, resuming and reading one run
-//! folder.
+//! Measures, kills, truncates, rotates, resumes and reads one run folder, in random sequences.
 //!
 //! A test of the run folder's code compares such sequences with a model that knows every sample;
-//! here the real binary measures. After each read, no later read may find lower counts. If the test
+//! here the real binary measures. No read may return lower counts than an earlier read. If the test
 //! truncates a chunk, it decodes the chunk first, and only the samples of this chunk may be
 //! missing.
 
@@ -34,24 +33,25 @@ pub(crate) const FAULT: Fault = Fault {
 };
 
 const PERIOD_NS: i64 = 25_000;
-/// A deadline so short that every run has misses.
+/// A deadline so short that samples miss it in every run.
 const DEADLINE_NS: i64 = 60_000;
-/// A run with the smallest budget for one series. Its first samples are folded within two seconds.
+/// A run with the smallest disk budget that is allowed for one series. The run's first samples are
+/// folded within two seconds.
 const LINE: &str = "run --until-stopped --disk 2432KiB --resume --deadline 60us --period 25us \
                     --force --quiet --out run --cpus";
 
-/// How a part of the run ends.
+/// How a part of the run is ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
     Stopped,
     Killed,
-    /// The tool is killed, and only this share (of 256) of its last write is kept.
+    /// The tool is killed, and its last write is then truncated to this share, in 256ths.
     Cut {
         share: u64,
     },
 }
 
-/// One part of a sequence: start, measurement, end.
+/// One part of a sequence: the tool starts, measures and ends.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     length: Duration,
@@ -59,7 +59,7 @@ struct Step {
     ending: Ending,
 }
 
-/// A generator of pseudo-random numbers (Knuth's MMIX), the same each time.
+/// A generator of pseudo-random numbers (Knuth's MMIX), which are the same each time the test runs.
 struct Draw(u64);
 
 impl Draw {
@@ -72,7 +72,7 @@ impl Draw {
     }
 
     fn step(&mut self) -> Step {
-        // One part in four ends while the tool starts and resumes the run.
+        // One part in four is so short that it ends while the tool still starts or resumes the run.
         let millis = match self.below(4) {
             0 => self.below(250),
             _ => 250 + self.below(2_750),
@@ -91,7 +91,7 @@ impl Draw {
     }
 }
 
-/// The counts of a run.
+/// What a run has counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Totals {
     expected: u64,
@@ -143,15 +143,15 @@ impl Totals {
     }
 }
 
-/// A run folder, and the counts that it must have at least.
+/// A run folder, and the lowest counts that it may have.
 struct Model {
     place: Place,
     least: Totals,
-    /// Total time for which the tool has run.
+    /// How long the tool has run in total.
     worked: Duration,
-    /// Number of starts that resumed the run.
+    /// How many starts of the tool got as far as writing `run.json`; this includes the first start.
     parts: usize,
-    /// Number of resumptions that the run reports.
+    /// How many resumptions the run reports.
     resumptions: usize,
     wrong: Vec<String>,
 }
@@ -199,7 +199,7 @@ fn attempt(ground: &Ground) -> Result<Tally> {
 }
 
 impl Model {
-    /// Performs a step, and returns the observations.
+    /// Performs a step, and returns what was observed.
     fn take(&mut self, step: Step) -> Result<Vec<&'static str>> {
         let mut seen = Vec::new();
         let folded_before = self
@@ -258,15 +258,15 @@ impl Model {
         Ok(seen)
     }
 
-    /// Returns whether the process `pid` has written the run's record.
+    /// Returns whether the process `pid` has written run.json.
     fn is_taken_up_by(&self, pid: i32) -> bool {
         let record = std::fs::read(self.place.path("run/run.json")).unwrap_or_default();
         serde_json::from_slice::<Value>(&record)
             .is_ok_and(|record| record["tool"]["process"] == pid)
     }
 
-    /// Reads the run, and stores its counts. The last part of the run started at `begun`. Returns
-    /// the run's state.
+    /// Reads the run and stores its counts; returns the run's state. The last part of the run was
+    /// started at `begun`.
     fn read(&mut self, begun: Instant) -> Result<String> {
         let folder = folders::look(&self.place, "run")?;
         self.wrong.extend(folder.wrong());
@@ -283,8 +283,8 @@ impl Model {
         }
         let passed = (self.worked + begun.elapsed()).as_nanos() as i64;
         let measured = summary["measured_ns"].as_i64().unwrap_or(i64::MIN);
-        // The last due time of each part is not followed by a period. A part in progress is not yet
-        // counted in `parts`.
+        // The measured time has one period less than due times in each part, because no period
+        // follows the last due time. `parts` does not yet count a part that still runs.
         let due_times = found.expected as i64 - self.parts as i64 - 1;
         if measured > passed || measured < due_times.max(0) * PERIOD_NS {
             self.wrong.push(format!(
@@ -296,7 +296,8 @@ impl Model {
         Ok(state)
     }
 
-    /// Truncates the last write to a share of it. Returns whether there was one.
+    /// Truncates the run's last write to a share of its length. Returns whether there was such a
+    /// write.
     fn cut(&mut self, share: u64) -> Result<bool> {
         let Some((_, path)) = self.newest_segment() else {
             return Ok(false);
@@ -321,7 +322,7 @@ impl Model {
         Ok(true)
     }
 
-    /// Returns the number of the last segment whose samples are in the histograms by hour.
+    /// Returns the number of the last segment that was folded into hourly histograms.
     fn folded(&self) -> u64 {
         let samples = self.place.path("run/samples");
         let hours = names(&samples)

@@ -1,5 +1,5 @@
-//! The tool in long use: all probes at once, and every harmless load in turn, twice. Its resource
-//! usage in the second round must not exceed that of the first.
+//! The tool in long use: all probes at once, and every harmless load in turn, twice. In the second
+//! round, the tool must not use more resources than in the first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ pub(crate) const SOAK: Fault = Fault {
     attempt: soak,
 };
 
-/// Probes that are left out. `app` needs a user's program, and `response` another machine.
+/// Probes that the soak does not use. `app` needs a user's program, and `response` another machine.
 const WITH_OTHERS: &[&str] = &["app", "response", "media"];
 /// Loads that consist of other loads, and a load that needs a program.
 const OF_OTHERS: &[&str] = &["all", "exec", "stress-kernel", "paper-script"];
@@ -40,7 +40,7 @@ const FULL: Duration = Duration::from_secs(3600);
 pub(crate) struct ToolUse {
     pub(crate) memory_kb: u64,
     /// Memory of the recorder's histograms in KiB. The histograms grow with every new value until
-    /// their budget is spent.
+    /// they have used up their budget.
     counts_kb: u64,
     descriptors: u64,
     threads: u64,
@@ -67,8 +67,8 @@ fn soak(ground: &Ground) -> Result<Tally> {
         std::fs::metadata(place.path("run/state.jsonl")).is_ok_and(|state| state.len() > 0)
     });
     let (begun, pid, mut counted) = (Instant::now(), running.pid(), Instant::now());
-    // The maxima of both rounds are compared, because usage still grows in the first phases, while
-    // buffers fill. The last phase is left out, because it may end during a check.
+    // The maxima of the two rounds are compared, because usage still grows in the first phases,
+    // while buffers fill. The last phase is not used, because it may end during a check.
     let mut rounds = [ToolUse::default(); 2];
     while is_measuring && !running.has_ended() && begun.elapsed() + phase < length {
         let round = usize::from(begun.elapsed() > length / 2);
@@ -107,7 +107,8 @@ fn soak(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Returns the probes whose requirements this machine meets. Each is tried alone.
+/// Returns the probes whose requirements this machine meets. Each probe is tried alone, in a short
+/// run.
 fn probes(place: &Place, tally: &mut Tally) -> Result<Vec<String>> {
     let mut usable = Vec::new();
     for probe in names(place, "probes", |_| true)? {
@@ -130,7 +131,7 @@ fn probes(place: &Place, tally: &mut Tally) -> Result<Vec<String>> {
     Ok(usable)
 }
 
-/// Returns the names in a list of `tardy list` that are wanted.
+/// Returns the names of those entries of `tardy list` for which `is_wanted` returns true.
 fn names(place: &Place, list: &str, is_wanted: impl Fn(&Value) -> bool) -> Result<Vec<String>> {
     let listed = place.tardy(&format!("list {list} --json"))?;
     let document: Value = serde_json::from_str(&listed.printed)
@@ -191,7 +192,8 @@ pub(crate) fn growth([first, second]: [ToolUse; 2]) -> Option<String> {
     (has_grown || !was_seen).then(|| format!("{first:?} at first, {second:?} at last"))
 }
 
-/// Returns the size of the tool's histograms in memory, estimated from the last written ones.
+/// Returns the size of the tool's histograms in memory, estimated from the histograms that the tool
+/// wrote last.
 fn counts_kb(place: &Place) -> u64 {
     let names = crate::place::names(&place.path("run/samples"));
     let files = names

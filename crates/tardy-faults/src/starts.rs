@@ -1,5 +1,5 @@
-//! Makes each system call of a command fail, soon after the command has started to change the
-//! machine. The command must leave the machine as it was.
+//! Makes system calls of a command fail one by one, from the moment at which the command has
+//! started to change the machine. Nevertheless, the command must leave the machine as it was.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -29,16 +29,16 @@ pub(crate) const FAULT: Fault = Fault {
     attempt,
 };
 
-/// Number of uses of a call that fail, counted from the start of the changes: in the full form, and
-/// in the short form.
+/// For each system call: how many of its uses fail in turn, in the full form and in the short form;
+/// uses are counted from the start of the changes.
 const USES: usize = 3;
 const SHORT_USES: usize = 1;
-/// The failing calls of the brief form, and their number of uses.
+/// The calls that fail in the brief form, and how many uses of each fail in turn.
 const BRIEF_CALLS: &[&str] = &["openat", "fsync", "mkdir"];
 const BRIEF_USES: usize = 2;
 
-/// Calls by which a command starts to change the machine. The command is stopped at the first of
-/// them, so they must be rare.
+/// Calls with which a command starts to change the machine. The command is stopped at the first of
+/// these calls; stopping is reliable only for calls that a command rarely makes.
 const MARKS: &[&str] = &[
     "flock",
     "mkdir",
@@ -65,8 +65,8 @@ const MARKS: &[&str] = &[
 /// threads or processes make the changes, and the command is stopped at the first of these calls.
 const STARTING: &[&str] = &["clone3", "clone", "vfork"];
 
-/// Calls that remove things. A journal lists the files that could not be removed, and `tardy
-/// restore` removes them.
+/// Calls that remove files, folders or mounts. A journal lists the files that could not be removed,
+/// and `tardy restore` removes them.
 const REMOVING: &[&str] = &["unlink", "unlinkat", "rmdir", "umount2", "getdents64"];
 
 /// Number of threads that try lines at the same time; they mostly wait. Lines that change settings
@@ -147,17 +147,19 @@ fn mount_tracefs(tally: &mut Tally) {
     }
 }
 
-/// The state of all attempts.
+/// What all attempts share.
 struct Sweep<'a> {
     ground: &'a Ground,
-    /// The traces on the machine before all attempts.
+    /// The traces on the machine before the first attempt.
     start: Footprint,
-    /// Processes of completed attempts. Their leftovers are not counted for other attempts.
+    /// Processes of completed attempts. What these processes left is not counted for other
+    /// attempts.
     ended: Mutex<BTreeSet<i32>>,
 }
 
 impl Sweep<'_> {
-    /// Tries a line that changes nothing. Even the content of its folder must stay the same.
+    /// Tries a line that changes nothing. Afterwards, even the content of the command's folder must
+    /// be the same.
     fn unchanged(&self, line: &Line, tally: &mut Tally) -> Result<()> {
         let place = prepared(self.ground, line)?;
         let (before, names) = (Footprint::read(), place::names(place.folder()));
@@ -227,9 +229,9 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    /// Tries the fault. Tries it once more if a setting has changed, because another process may
-    /// have changed it. Does so also if SIGKILL ended the command, because the kernel sends this
-    /// signal when memory is short.
+    /// Tries the fault. Repeats the attempt if a setting has changed, because another process may
+    /// have changed the setting. Also repeats it if SIGKILL ended the command, because the kernel
+    /// sends this signal when memory is short.
     fn fail(
         &self,
         line: &Line,
@@ -263,8 +265,8 @@ impl Sweep<'_> {
             line.interrupted_after,
         )?;
         let mut wrong = Vec::new();
-        // The failed write may itself have been the error message. `restore` prints its errors on
-        // standard output.
+        // The call that was made to fail may have been the one that writes the error message.
+        // `restore` prints its errors on standard output.
         let is_told =
             call.name != "write" && outcome.printed.is_empty() || !outcome.said.is_empty();
         let is_worse = outcome.hung
@@ -275,14 +277,14 @@ impl Sweep<'_> {
                 .disgrace()
                 .filter(|_| is_worse || is_told && outcome.code.is_some()),
         );
-        // Samples that could not be moved out of the spool folder stay there. A journal lists them,
-        // and the command names the folder.
+        // If samples cannot be moved out of the spool folder, they stay there. A journal records
+        // where they are, and the command names the folder.
         let is_named = place::names(&place.path("spool"))
             .iter()
             .any(|name| outcome.code != Some(0) && outcome.said.contains(name));
         // A folder that a board can neither remove nor send stays there, and the command names it.
         remove_left_on_board(&outcome.said)?;
-        // The next `restore` removes what this one could not.
+        // The next `restore` removes what this `restore` could not.
         let is_restore = line.words == "restore" && outcome.code == Some(3);
         if REMOVING.contains(&call.name) || is_named || is_restore {
             place.leftovers()?;
@@ -300,7 +302,8 @@ impl Sweep<'_> {
         Ok((seen, wrong))
     }
 
-    /// Returns the traces that a command left. Call it before anything is restored.
+    /// Returns the traces that a command left on the machine. Must be called before anything is
+    /// restored.
     fn left(&self, place: &Place, outcome: &Outcome, before: &Footprint) -> Vec<String> {
         let mut wrong = Vec::new();
         if !place.wait_until(|| place.processes().is_empty()) {
@@ -336,7 +339,7 @@ fn remove_left_on_board(said: &str) -> Result<()> {
     Ok(())
 }
 
-/// Makes a place with everything that the lines need.
+/// Makes a place with all files that the lines need.
 fn prepared(ground: &Ground, line: &Line) -> Result<Place> {
     let place = ground.place()?;
     commands::prepare(&place)?;
@@ -347,7 +350,7 @@ fn prepared(ground: &Ground, line: &Line) -> Result<Place> {
 }
 
 fn other_code(line: &Line, outcome: &Outcome) -> Option<String> {
-    // `reproduce` has no handler for the signal, so the signal ends it.
+    // `reproduce` has no handler for the signal, so the signal ends the command.
     let is_interrupted =
         line.interrupted_after.is_some() && outcome.signal == Some(signal::INTERRUPT);
     let is_expected = is_interrupted || outcome.code.is_some_and(|code| line.codes.contains(&code));
@@ -371,8 +374,8 @@ fn undisturbed(place: &Place, line: &Line) -> Result<(Outcome, String)> {
     Ok((outcome, text))
 }
 
-/// Returns where a command started to change the machine, and how often each call was made after
-/// that, in the thread that made it most often.
+/// Returns the call with which a command started to change the machine. Also returns how often each
+/// call was made after that, by the thread that made it most often.
 fn uses_after_mark(log: &str) -> Option<(Mark, BTreeMap<String, usize>)> {
     let calls = strace::made_calls(log);
     let first = calls.first()?.0;

@@ -11,16 +11,16 @@ use xtask::failure::{Failure, Result, While};
 
 use crate::place::{CommandProcess, Outcome, Place};
 
-/// The point at which a command is stopped: a system call of the first thread, and its number among
-/// equal calls.
+/// The point at which a command is stopped: the `number`th time that its first thread makes the
+/// system call `call`.
 #[derive(Debug, Clone)]
 pub(crate) struct Mark {
     pub(crate) call: String,
     pub(crate) number: usize,
 }
 
-/// A system call that fails when a thread makes it for the `number`th time; each thread counts for
-/// itself.
+/// A system call that fails when a thread makes this call for the `number`th time; each thread
+/// counts for itself.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FailingCall<'a> {
     pub(crate) name: &'a str,
@@ -46,8 +46,8 @@ impl FailingCall<'_> {
     }
 }
 
-/// Returns the command `tardy LINE` under strace. With -D, tardy is the child process and strace a
-/// separate one, which may end later.
+/// Returns the command `tardy LINE` under strace. The option -D makes tardy the child process, and
+/// strace a separate process, which may end later.
 fn behind(place: &Place, words: &[String], line: &str) -> Command {
     let words: Vec<&str> = std::iter::once("-D")
         .chain(words.iter().map(String::as_str))
@@ -67,7 +67,7 @@ fn words(log: &str, expressions: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// The remedy if strace is missing.
+/// What to do if strace is missing.
 pub(crate) const MISSING: &str = "strace is missing: install the package strace";
 
 /// Returns whether strace is installed.
@@ -94,7 +94,7 @@ pub(crate) fn made_calls(log: &str) -> Vec<(&str, &str)> {
     calls.collect()
 }
 
-/// Returns how often each call was made, in the thread that made it most often.
+/// Returns, for each call, how often the thread that made it most often made it.
 pub(crate) fn most_in_a_thread(calls: &[(&str, &str)]) -> BTreeMap<String, usize> {
     let mut by_thread: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for call in calls {
@@ -113,11 +113,12 @@ pub(crate) fn failing(place: &Place, call: FailingCall<'_>, line: &str) -> Comma
     behind(place, &call.words("/dev/null"), line)
 }
 
-/// Runs `tardy` with the words of `line`, and makes a call fail. Its uses are counted from `mark`
-/// on, also in threads and processes that start later. Returns whether any use failed.
+/// Runs `tardy` with the words of `line`, and makes a call fail. The uses of this call are counted
+/// from `mark` on, also in threads and processes that start later. Returns whether strace made any
+/// use fail.
 ///
 /// # Errors
-/// Returns errors of starting strace, and an error if strace did not stop the tool.
+/// Returns an error if strace cannot be started, or if strace did not stop the tool.
 pub(crate) fn failing_after(
     place: &Place,
     mark: &Mark,
@@ -154,7 +155,7 @@ pub(crate) fn failing_after(
     Ok((outcome, has_failed))
 }
 
-/// Kills the strace that stopped the tool, and starts another one that continues it.
+/// Kills the strace that stopped the tool, and starts another strace that continues the tool.
 fn hand_over(
     place: &Place,
     running: &CommandProcess,
@@ -162,7 +163,8 @@ fn hand_over(
     log: &Path,
 ) -> Result<Child> {
     let pid = running.pid();
-    // For process 0, kill would signal this program's own group.
+    // Process 0 must be excluded, because kill(2) with 0 would send the signal to this program's
+    // own process group.
     if tracer_of(pid) > 0 {
         process::kill(tracer_of(pid), process::KILL).while_doing(|| "ending strace".to_owned())?;
     }
@@ -186,7 +188,8 @@ fn hand_over(
                 .all(|task: i32| tracer_of(task) != 0)
         })
     });
-    // Until strace has processed the stop, it keeps the tool stopped, despite earlier signals.
+    // Waits, because the tool stays stopped until strace has processed the stop, even if a signal
+    // to continue came earlier.
     let is_continued = place.wait_until(|| {
         let _ = process::kill(pid, process::CONTINUE);
         (0..20).any(|_| {

@@ -12,7 +12,7 @@ EINVAL: sched_setaffinity
 ENOMEM: mlockall
 ";
 
-/// Further calls. Most of them set something up.
+/// Further calls. Most of these calls set something up.
 const OF_SET_UPS: &str = "\
 EPERM: mount fsconfig move_mount setns chmod fchmod kill prlimit64 prctl sched_setattr
 EPERM: setpriority
@@ -36,7 +36,7 @@ pub(crate) fn calls() -> impl Iterator<Item = (&'static str, &'static str)> {
     listed(CALLS)
 }
 
-/// Returns all calls, each with its error.
+/// Returns all of these calls, each with its error.
 pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
     calls().chain(listed(OF_SET_UPS))
 }

@@ -1,8 +1,8 @@
 //! Makes the table of many runs, as `tardy history --table` writes it:
 //! `many_runs BOARDS BUILDS FILE`, for `cargo xtask bench many-runs`.
 //!
-//! The boards have different levels, and each build varies by 5 %. On all boards, the last four
-//! builds are 15 % slower under the last load.
+//! The boards have different typical latencies, and each build varies by 5 %. On all boards, the
+//! last four builds are 15 % slower under the last load.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use tardy_results::compare::group::Key;
 use tardy_results::history::run::{HistoryRun, RunNumbers};
 
 const LOADS: [&str; 2] = ["idle", "memory"];
-/// Number of builds that are slower, under the last load.
+/// Number of builds, counted from the last, that are slower under the last load.
 const WORSE: usize = 4;
 const DAY: i64 = 86_400_000_000_000;
 

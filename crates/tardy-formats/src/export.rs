@@ -1,5 +1,5 @@
-//! Export of runs for other tools: one file per exporter, and one line for each in [`EXPORTERS`].
-//! Text that comes from runs is data, so each exporter escapes it for its format.
+//! Exports runs for other tools; each exporter is one file and one line in [`EXPORTERS`]. Text that
+//! comes from runs is untrusted, so each exporter escapes it for its format.
 
 pub mod costs;
 mod csv;
@@ -62,7 +62,7 @@ pub trait Exporter: Sync {
     ) -> Result<(), ExportError>;
 }
 
-/// The user's parameters of an export, besides the run.
+/// The user's parameters of an export, in addition to the run.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Whether to write counts by value instead of samples (csv).
@@ -104,7 +104,7 @@ pub enum ExportError {
         /// The names of the run's probes.
         has: String,
     },
-    /// The format needs samples, and the run kept none.
+    /// The format needs samples, and the run stored none.
     #[error(
         "{0} keeps a histogram instead of samples: export it with --histogram, or in a format that \
          needs no samples"

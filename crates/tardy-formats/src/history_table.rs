@@ -1,5 +1,5 @@
-//! Runs of many boards as one table (CSV, plain or in gzip) that replaces the runs' folders: a row
-//! for each run, probe, quantity and load.
+//! Stores runs of many boards in one table (CSV, plain or in gzip) that replaces the runs' folders.
+//! The table has a row for each run, probe, quantity and load.
 //!
 //! DuckDB, polars, pandas, R and `tardy history` read the table. `tardy history` also reads tables
 //! that these tools have filtered or concatenated: it finds columns by name, and ignores unknown
@@ -25,7 +25,8 @@ use tardy_results::history::RunCollection;
 use tardy_results::history::run::{FACTS, HistoryRun, QUANTILES, RunNumbers};
 use tardy_sys::regular_file;
 
-/// File name suffixes of tables. The second kind is compressed, and its checksum reveals damage.
+/// File name suffixes of tables. Files with the second suffix are compressed, and their checksum
+/// reveals damage.
 pub const EXTENSIONS: [&str; 2] = [".csv", ".csv.gz"];
 /// Bytes per read.
 const BUFFER: usize = 1 << 18;
@@ -104,11 +105,12 @@ fn is_compressed(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "gz")
 }
 
-/// Collects the runs from tables and from folders at or below `paths`, each once, and calls `each`
-/// on every run that it reads.
+/// Collects the runs from tables and from folders at or below `paths`, without duplicates, and
+/// calls `each` on every run that it reads.
 ///
 /// # Errors
-/// Returns [`TableError`] if a run cannot be read, clocks differ, or `each` fails.
+/// Returns [`TableError`] if a run cannot be read, if the runs have different clocks, or if `each`
+/// fails.
 pub fn collected(
     paths: &[PathBuf],
     mut each: impl FnMut(&HistoryRun) -> Result<(), TableError>,
@@ -145,7 +147,7 @@ pub struct TableWriter {
     rows: csv::Writer<Destination>,
 }
 
-/// The destination of rows.
+/// Where the rows of a table are written.
 enum Destination {
     Plain(BufWriter<File>),
     Compressed(GzEncoder<BufWriter<File>>),

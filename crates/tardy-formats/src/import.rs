@@ -1,21 +1,20 @@
-//! Imports of runs from other tools' output: one file per format, and one line for each in
-//! [`FORMATS`].
+//! Imports runs from other tools' output; each format is one file and one line in [`FORMATS`].
 //!
-//! A reader reports information that a file lacks as warnings of the run. The reader requires a
-//! flag if a guess could make numbers wrong: the unit of a .hgrm file, or the interval of
+//! If a file lacks information, the reader adds a warning to the run. The reader requires a flag if
+//! a guess could make numbers wrong, as for the unit of a .hgrm file, or the interval of
 //! `cyclictest -v`.
 //!
-//! An import keeps what its file has: samples, otherwise a histogram, otherwise the totals that the
-//! tool stated (`imported` in `run.json`). Samples without a bucket count at the maximum, so no
-//! percentile looks better than it was. Samples without any value count as lost. Skipped periods
-//! are unknown if the tool does not count them (`StatedTotals::skipped` is absent); reports then
-//! leave them out instead of printing 0.
+//! An import stores the most detailed data of its file: samples, otherwise a histogram, otherwise
+//! the totals that the tool stated (`imported` in `run.json`). Samples that are in no bucket are
+//! counted at the maximum, so no percentile looks better than it was. Samples without any value
+//! count as lost. Skipped periods are unknown if the tool does not count them
+//! (`StatedTotals::skipped` is absent); reports then leave them out instead of printing 0.
 //!
-//! Unreadable input is an error with file, line and the expected content. The folder is written
-//! under another name and then renamed, so an error leaves nothing behind. Readers never panic on
-//! any input (`tests/integration/import_damage.rs`, and the fuzz target `import`:
-//! `fuzz/README.md`). The crate `hdrhistogram` is not used, because it allocates as many bytes as a
-//! file claims to contain.
+//! Unreadable input causes an error that states the file, the line and the expected content. The
+//! folder is written under another name and then renamed, so an error leaves nothing behind.
+//! Readers never panic on any input (`tests/integration/import_damage.rs`, and the fuzz target
+//! `import`: `fuzz/README.md`). The crate `hdrhistogram` is not used, because it allocates as many
+//! bytes as a file claims to contain.
 
 mod cyclicdeadline;
 mod cyclictest_histogram;
@@ -67,7 +66,7 @@ use self::parts::{Cut, Parts};
 use self::sink::{ImportedRun, Sink};
 use self::text::{NEAR_TIME, is_near};
 
-/// Number of bytes from which a file's format is recognised.
+/// How many of a file's first bytes are used to recognise its format.
 const HEAD_BYTES: u64 = 64 << 10;
 
 /// All import formats, in the order in which detection tries them.
@@ -144,7 +143,8 @@ impl Format {
     /// Reads the file.
     ///
     /// # Errors
-    /// Returns [`ImportError`]; the sink's content is then invalid.
+    /// Returns an [`ImportError`] if the file cannot be imported; the sink's content is then
+    /// invalid.
     pub fn read(
         &self,
         source: &mut Source,
@@ -191,7 +191,7 @@ pub struct Source {
     /// The path from the command line, for messages.
     pub path: PathBuf,
     input: Input,
-    /// Selects one measurement of a text that holds several; taken when the text is read.
+    /// Selects one measurement of a text that holds several. Set to `None` when the text is read.
     cut: Option<Cut>,
 }
 
@@ -221,7 +221,7 @@ pub struct Settings {
     pub unit: Option<Unit>,
     /// Time between two due times.
     pub period: Option<Nanos>,
-    /// Name, or number from 1 on, of the column that holds the values.
+    /// The column that holds the values: its name, or its number, counted from 1.
     pub column: Option<String>,
     /// The selected measurement in the file, counted from 1.
     pub part: Option<usize>,
@@ -272,7 +272,7 @@ pub enum ImportError {
     #[error("cannot read {path}: {error}")]
     Unreadable {
         path: PathBuf,
-        /// The error of the system.
+        /// The error that the system returned.
         error: io::Error,
     },
     /// The file is empty.
@@ -314,26 +314,26 @@ pub enum ImportError {
     /// A measurement was selected, but files of this format hold only one.
     #[error("{path}: a file of {format} holds only one measurement: leave out --part")]
     SinglePart { path: PathBuf, format: &'static str },
-    /// The text differs from the expected one.
+    /// The text is not what the format requires.
     #[error("{path}: line {line}: expected {expected}, found {found}")]
     Expected {
         path: PathBuf,
-        /// Line number, from 1.
+        /// Line number, counted from 1.
         line: u64,
         /// The expected content.
         expected: String,
-        /// The content found instead.
+        /// The content that was found instead.
         found: String,
     },
-    /// The data differ from the expected ones, in a binary file.
+    /// The data of a binary file are not what the format requires.
     #[error("{path}: byte {byte}: expected {expected}, found {found}")]
     ExpectedAt {
         path: PathBuf,
-        /// Byte offset, from 0.
+        /// Byte offset, counted from 0.
         byte: u64,
         /// The expected content.
         expected: String,
-        /// The content found instead.
+        /// The content that was found instead.
         found: String,
     },
     /// The file lacks information without which its numbers mean nothing.
@@ -352,9 +352,9 @@ pub enum ImportError {
     /// A series cannot be written.
     #[error("cannot write {path}: {error}")]
     Unwritable {
-        /// The path to write.
+        /// The path that could not be written.
         path: PathBuf,
-        /// The error of the system.
+        /// The error that the system returned.
         error: io::Error,
     },
 }

@@ -1,5 +1,5 @@
-//! Other tools' formats, one file each: conversion of their output into runs ([`import`]), and of
-//! runs into their formats ([`export`]).
+//! Converts the output of other tools into runs ([`import`]), and runs into the formats of other
+//! tools ([`export`]). Each format has one file.
 #![forbid(unsafe_code)]
 
 pub mod export;

@@ -1,4 +1,5 @@
-//! Imports refuse times that readers of runs would refuse, and name the line.
+//! Checks that imports refuse times that readers of runs would refuse, and that the error names the
+//! line.
 
 use std::io;
 
@@ -10,7 +11,7 @@ use tardy_formats::import::sink::{ImportedRun, Sink};
 use tardy_formats::import::{ImportError, Settings, Source, Unit, find};
 use tardy_run::imported::StatedTotals;
 
-/// A sink that keeps nothing.
+/// A sink that discards all data.
 struct NoFolder;
 
 impl Sink for NoFolder {
@@ -189,8 +190,8 @@ fn of_the_json_of_pairs() {
     );
 }
 
-/// The start and the length of the run are computed from several values of a file. Readers of
-/// formats do not check the result; the check that all formats share does.
+/// The start and the length of the run are computed from several values of a file. The readers of
+/// the formats do not check the result, so the check that all formats share must find it.
 #[test]
 fn of_what_is_computed_of_a_file() {
     let hours = "# RTLA timerlat histogram\n# Time unit is microseconds (us)\n# Duration:   99999 \

@@ -1,6 +1,6 @@
 //! The readers of package sources and of apt-cache's output must not panic on any text, nor on the
-//! sources that are written for the lab's own apt. Changing the sources to another release must not
-//! add any, and must leave each with a suite.
+//! sources that are written for the lab's own apt. When the sources are changed to another release,
+//! no source may be added, and each must keep a suite.
 
 use std::path::Path;
 

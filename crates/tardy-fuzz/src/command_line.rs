@@ -7,8 +7,8 @@ use clap::{Command, CommandFactory, FromArgMatches};
 use tardy::cli::{Cli, renamed};
 
 thread_local! {
-    /// The definition of the command line. Building it takes longer than parsing a line, so it is
-    /// built once.
+    /// The definition of the command line. Building the definition takes longer than parsing a
+    /// line, so it is built once.
     static COMMAND: RefCell<Command> = RefCell::new(Cli::command());
 }
 

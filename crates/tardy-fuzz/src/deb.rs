@@ -1,5 +1,5 @@
-//! The reader of Debian packages must not panic on any bytes, must not take disproportionate time
-//! or memory, and must return only wanted files.
+//! The reader of Debian packages must not panic on any bytes, must not need disproportionate time
+//! or memory, and must return only the requested files.
 
 use std::path::Path;
 

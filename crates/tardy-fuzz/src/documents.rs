@@ -1,5 +1,5 @@
-//! The readers of small documents must not panic on any bytes. The documents are accepted builds,
-//! the index of an atlas, and the provenance of a guest's run.
+//! The readers of small documents must not panic on any bytes. These are the lists of accepted
+//! builds, the index of an atlas, and the provenance of a guest's run.
 
 use tardy_lab::atlas::Index;
 use tardy_lab::atlas::index::INDEX_NAME;

@@ -1,5 +1,5 @@
-//! `tardy show`, its statistics, `tardy explain`, and the readers for `tardy history` and for costs
-//! must not panic on any run folder, and text for a terminal must have no control characters.
+//! `tardy show` with its statistics, `tardy explain`, and the readers for `tardy history` and for
+//! costs must not panic on any run folder, and text for a terminal must have no control characters.
 //!
 //! The input consists of the folder's files, separated by [`SEPARATOR`]: run.json, and the samples,
 //! the histogram and the delays of the series `a.series`. Checksums are corrected before the files
@@ -23,7 +23,7 @@ use tardy_run::record::RunKind;
 
 use crate::place;
 
-/// The bytes between two files.
+/// The bytes that separate two files of the input.
 pub const SEPARATOR: &[u8] = b"\0file\0";
 const NAMES: [&str; 4] = [
     "run.json",
@@ -31,7 +31,7 @@ const NAMES: [&str; 4] = [
     "samples/a.histogram",
     "trace/a.delays",
 ];
-/// Length of the magic at the start of series and delays.
+/// Length of the magic at the start of a series file and of a delays file.
 const MAGIC_BYTES: usize = 8;
 const CHUNK_HEAD_BYTES: usize = 12;
 
@@ -103,7 +103,7 @@ fn show(folder: &Path) {
     }
 }
 
-/// Returns the files in their order.
+/// Splits the input into files, and returns them in their order.
 fn split(bytes: &[u8]) -> Vec<&[u8]> {
     let mut files = Vec::new();
     let mut rest = bytes;
@@ -136,8 +136,8 @@ fn seal_series(bytes: &mut [u8]) {
     }
 }
 
-/// Corrects the checksums of chunks. A chunk is a magic of four bytes, the length of the body, its
-/// checksum, and the body.
+/// Corrects the checksums of chunks. A chunk consists of a magic of four bytes, the length of its
+/// body, its checksum, and its body.
 fn seal_chunks(bytes: &mut [u8], mut begin: usize) {
     while let Some(length) = number(bytes, begin + 4) {
         let body = begin + CHUNK_HEAD_BYTES;

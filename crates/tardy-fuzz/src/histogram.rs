@@ -1,8 +1,8 @@
 //! The reader of stored histograms must not panic on any bytes, and a histogram that is written
 //! must be read back unchanged.
 //!
-//! The input is read as a whole file, and then as a file without its magic and its checksum, which
-//! no fuzzer would guess.
+//! The input is read twice: first as a whole file, then as a file to which magic and checksum are
+//! added, because no fuzzer would guess these.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
 //! The readers of other tools' output must not panic on any bytes in any format. An imported run
-//! must be stored and read back unchanged.
+//! must be the same when it is read back after it was stored.
 
 use std::io;
 use std::path::Path;
@@ -19,7 +19,8 @@ use tardy_samples::histogram_file;
 
 const SAMPLES_A_CHUNK: u64 = 4096;
 
-/// A sink that stores samples like a run folder does, reads them back, and keeps nothing.
+/// A sink that encodes samples as a run folder does, reads them back to check them, and discards
+/// them.
 #[derive(Default)]
 struct SampleStore {
     series: Vec<Series>,
@@ -70,7 +71,7 @@ impl Sink for SampleStore {
     fn push(&mut self, place: usize, record: Record) -> io::Result<()> {
         let series = &mut self.series[place];
         if let Record::Sample(sample) = record {
-            // The summary calls this for every sample, so it must not overflow.
+            // The summary does this with every sample, so it must not overflow.
             let _ = sample.wake();
             series.samples.push(sample);
         }
@@ -111,8 +112,8 @@ fn assert_is_near(stored: &impl Serialize) {
 /// See [`crate::Target::check`].
 pub fn check(bytes: &[u8]) {
     // The first byte selects the format: `a` the first one, and so on; the letter after the last
-    // format selects detection. The rest is the file. The file is read with and without the
-    // settings that it may lack.
+    // format selects detection. The remaining bytes are the file. The file is read with and without
+    // the settings that it may lack.
     let Some((&choice, file)) = bytes.split_first() else {
         return;
     };

@@ -1,4 +1,4 @@
-//! The recognition of kernel images must not panic on any bytes.
+//! The code that recognises kernel images must not panic on any bytes.
 
 use tardy_lab::image::recognise;
 

@@ -1,5 +1,5 @@
-//! The fuzz targets, one file each. A reader of tardy gets the bytes. The reader may refuse the
-//! bytes, but must not panic.
+//! The fuzz targets, one file each. Each target passes the fuzzer's bytes to a reader of tardy. The
+//! reader may reject the bytes with an error, but must not panic.
 //!
 //! A fuzzer calls these functions until it is stopped (`fuzz/fuzz_targets`, a separate workspace,
 //! because it needs a nightly compiler). An ordinary test of this crate calls them with the stored
@@ -28,7 +28,7 @@ pub mod trace;
 pub mod trace_format;
 pub mod trace_page;
 
-/// A reader, and the check of its results.
+/// A reader of tardy, and the check of what the reader returns.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
     /// Name of the fuzz target and of the folder with its seeds.

@@ -1,10 +1,10 @@
-//! Temporary folders for readers that need files.
+//! Temporary folders for those readers that need files.
 
 use std::path::Path;
 
 use tempfile::TempDir;
 
-/// A folder in memory, where it exists.
+/// A folder in memory, on machines that have one.
 const IN_MEMORY: &str = "/dev/shm";
 
 /// Makes an empty folder, which is removed on drop.

@@ -1,5 +1,5 @@
-//! The parser of scenarios must not panic on any text. A scenario that the parser accepts must be
-//! read back unchanged after it is written.
+//! The parser of scenarios must not panic on any text. If the parser accepts a scenario, the
+//! scenario must be the same when it is written and parsed again.
 
 /// See [`crate::Target::check`].
 pub fn check(bytes: &[u8]) {

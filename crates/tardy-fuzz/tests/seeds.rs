@@ -1,5 +1,5 @@
-//! Passes the seeds of the fuzz targets, and their stored corpora, to the same functions without a
-//! fuzzer.
+//! Passes the seeds of the fuzz targets and their stored corpora to the targets' functions, without
+//! a fuzzer.
 
 use std::fs::{self, File};
 use std::io::Read;

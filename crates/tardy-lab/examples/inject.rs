@@ -1,10 +1,10 @@
-//! `cargo xtask inject`: builds the module that injects known delays, against a kernel's headers
-//! package.
+//! `cargo xtask inject`: builds the module that injects known delays. The build uses a kernel's
+//! headers package.
 //!
 //! The example fetches the package through the lab's private apt and unpacks it in the cache. The
 //! example installs nothing.
 //!
-//! Needed on the machine: make, gcc and dpkg-deb (`build-essential` has them), and libelf1 for the
+//! The machine must have make, gcc and dpkg-deb (all in `build-essential`), and libelf1 for the
 //! kernel's own build tools.
 #![forbid(unsafe_code)]
 
@@ -60,16 +60,16 @@ fn build(kernels: Vec<String>) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns the folder with the unpacked headers of the kernel. Fetches the headers if the cache
-/// lacks them.
+/// Returns the folder with the unpacked headers of the kernel. Fetches and unpacks the headers if
+/// the cache lacks them.
 fn headers(kernel: &Kernel, release: &str, cache: &Cache) -> Result<PathBuf, Box<dyn Error>> {
     let _turn = cache.lock(&format!("headers-{}", kernel.digest.as_str()))?;
     let headers = cache.folder("headers")?.join(kernel.digest.as_str());
     if headers.exists() {
         return Ok(headers);
     }
-    // The headers are unpacked into a scratch folder that is then renamed, so a folder under the
-    // final name is complete.
+    // The headers are unpacked into a scratch folder, which gets its final name afterwards, so a
+    // folder with the final name is always complete.
     let unpacked = cache.scratch("headers")?;
     for package in kernel::fetch_companions(
         kernel,
@@ -87,8 +87,8 @@ fn headers(kernel: &Kernel, release: &str, cache: &Cache) -> Result<PathBuf, Box
     Ok(headers)
 }
 
-/// Compiles the module. The makefiles of the headers packages name files by absolute paths below
-/// /usr/src; the function rewrites these paths to the unpacked folder.
+/// Compiles the module. The makefiles in the headers packages refer to files by absolute paths
+/// below /usr/src. This function replaces these paths by paths into the unpacked folder.
 fn compile(
     source: &Path,
     headers: &Path,
@@ -115,7 +115,8 @@ fn compile(
         .arg(format!("M={}", folder.display()));
     // BTF type information would need pahole and the kernel's vmlinux.
     run(make.args(["CONFIG_DEBUG_INFO_BTF_MODULES=", "modules"]))?;
-    // Without this, every guest would have to read the module's debugging information.
+    // Debugging information is removed, because otherwise every guest would have to read it
+    // together with the module.
     run(Command::new("strip").arg("--strip-debug").arg(module))
 }
 

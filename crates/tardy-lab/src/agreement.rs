@@ -1,5 +1,5 @@
-//! Checks whether the kernel's own trace of a run and the plugin trace of the same run attribute
-//! its late samples alike.
+//! Checks whether the kernel's trace and the plugin's trace of the same run name the same holders
+//! of the CPU for the run's late samples.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,13 +20,13 @@ pub struct HolderTime {
     pub name: String,
     pub by_trace_ns: u64,
     pub by_execution_ns: u64,
-    /// Number of pieces that make up the time. If the two sources differ, this is the larger
-    /// number.
+    /// Number of separate intervals in which the holder had the CPU. If the two sources differ,
+    /// this is the larger of their numbers.
     pub pieces: u64,
 }
 
 impl HolderTime {
-    /// Returns the difference between the times of both sources.
+    /// Returns by how much the times of the two sources differ.
     #[must_use]
     pub const fn off_ns(&self) -> u64 {
         self.by_trace_ns.abs_diff(self.by_execution_ns)
@@ -47,46 +47,47 @@ impl HolderTime {
     }
 }
 
-/// A sample that the two sources attribute differently.
+/// A sample for which the two sources name different holders.
 #[derive(Debug, Clone)]
 pub struct Difference {
     pub due: Nanos,
     pub latency_ns: u64,
-    /// The holders with the largest part of the sample, one in each source.
+    /// The holder that had the CPU for most of the sample, once according to each source.
     pub holders: Vec<HolderTime>,
 }
 
-/// How far both explanations of a run agree. `samples` counts the samples that both cover.
+/// How well the two explanations of a run agree with each other. `samples` counts the samples that
+/// both explanations cover.
 #[derive(Debug, Clone, Default)]
 pub struct Agreement {
     pub samples: u64,
-    /// The largest difference between the two sources in the time of one holder, over the samples
-    /// that both attribute alike.
+    /// The largest difference between the times that the two sources give for the same holder, over
+    /// all samples on which the sources agree.
     pub off_ns: u64,
     pub differences: Vec<Difference>,
     /// Samples that only the plugin trace covers.
     pub only_executed: u64,
-    /// Samples that only the kernel's trace covers: the plugin trace covers only the worst samples,
-    /// and only if the code executed before them was short enough to store.
+    /// Samples that only the kernel's trace covers. The plugin stores only the worst samples, and
+    /// of these only those before which the guest executed so little code that the plugin could
+    /// store it.
     pub only_traced: u64,
 }
 
-/// Tolerance per piece, for both of its edges together. The kernel's event and the function seen by
-/// the plugin differ by the time to write an event: 1.2 us in virtual time, at the start and at the
-/// end.
+/// Tolerance for each separate interval, which covers both of its ends. At each end, the kernel's
+/// event and the function that the plugin sees are 1.2 us of virtual time apart, because writing an
+/// event takes this time.
 const NEAR_NS: u64 = 3_000;
 
-/// Additional tolerance for the moment of a switch to the thread. The kernel writes the switch
-/// event before it changes the address space and the task, and the plugin sees only the change of
-/// the task.
+/// Additional tolerance for the switch to the thread. The kernel writes the switch event before it
+/// changes the address space and the task, and the plugin sees only the change of the task.
 const SWITCH_NS: u64 = 2_000;
 
-/// Compares how both sources attribute the samples of a run folder that are later than `above`. The
-/// sources agree on a sample under one condition: the holder with the longest time in one source
-/// has nearly the same time in the other source. This must hold for both sources.
+/// Compares the holders that both sources name for those samples of a run folder whose latency
+/// exceeds `above`. The sources agree on a sample if the holder with the longest time in one source
+/// has nearly the same time in the other source, and the other way round.
 ///
-/// Two holders of nearly equal length therefore do not count as a difference, although the sources
-/// may order them differently.
+/// So the sources also agree if two holders have nearly equal times, and each source puts a
+/// different one of them first.
 ///
 /// # Errors
 /// Returns [`RunError`].
@@ -168,8 +169,8 @@ fn holder_times(traced: &SampleStory, executed: &SampleStory) -> Vec<HolderTime>
     times
 }
 
-/// Returns the holder with the longest time in the trace, and the one with the longest time in the
-/// executed code.
+/// Returns the holder with the longest time according to the trace and, if the executed code has
+/// another one, also that holder.
 fn longest(times: &[HolderTime]) -> Vec<HolderTime> {
     let traced = times.iter().max_by_key(|time| time.by_trace_ns);
     let executed = times.iter().max_by_key(|time| time.by_execution_ns);

@@ -1,9 +1,9 @@
 //! Runs the machine's own apt with a private configuration. Lists, state and downloads are in the
-//! user's cache, so an ordinary user can fetch a kernel of any release in the machine's sources,
-//! and nothing is installed or changed.
+//! user's cache. So an ordinary user can fetch a kernel of any release in the machine's sources,
+//! and nothing on the system is installed or changed.
 //!
-//! The private configuration contains the system's settings for fetching (proxies, time-outs). The
-//! system's hooks are left out, because these hooks act on the system's own folders.
+//! The private configuration contains the system's settings for fetching (proxies, time-outs). It
+//! leaves out the system's hooks, because they act on the system's own folders.
 
 pub mod sources;
 
@@ -40,25 +40,26 @@ pub enum AptError {
     Failed {
         /// The program and its arguments.
         command: String,
-        /// The last three lines of the program's messages, or the error of starting it.
+        /// The last three lines of the program's messages, or the error with which starting the
+        /// program failed.
         message: String,
     },
-    /// The private folder cannot be used.
+    /// The private folder for apt cannot be used.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// apt reported success, but there is no file.
+    /// apt reported success, but there is no package file.
     #[error("apt fetched {0} but left no package file: free some space and try again")]
     NoFile(String),
 }
 
-/// Lists that are in use although they could not be renewed.
+/// Lists that are used although fetching newer ones failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StaleLists {
     /// Name of the release.
     pub release: String,
     /// Time since all lists were fetched; absent if that never succeeded.
     pub age: Option<Duration>,
-    /// Why the lists could not be renewed.
+    /// Why fetching newer lists failed.
     pub message: String,
 }
 
@@ -79,7 +80,7 @@ impl fmt::Display for StaleLists {
     }
 }
 
-/// One version of a package, as described in the lists.
+/// One version of a package, as the lists describe it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Package {
     pub name: String,
@@ -88,7 +89,7 @@ pub struct Package {
     pub depends: Vec<String>,
 }
 
-/// apt with the lists of one release for one architecture. The owner has exclusive use of these
+/// apt with the lists of one release for one architecture. No other thread or process can use these
 /// lists until the value is dropped.
 pub struct PrivateApt {
     release: String,
@@ -98,8 +99,8 @@ pub struct PrivateApt {
 }
 
 impl PrivateApt {
-    /// Waits for exclusive use of these lists, and writes the configuration for the sources.
-    /// Fetches nothing.
+    /// Waits until no other thread or process uses these lists, and writes the configuration for
+    /// the sources. Fetches nothing.
     ///
     /// # Errors
     /// Returns [`AptError::Cache`], [`AptError::Missing`].
@@ -133,13 +134,14 @@ impl PrivateApt {
         })
     }
 
-    /// Fetches the package lists if they are missing or old, or if `always` is set. Returns the
-    /// lists that remain in use although they could not be renewed. The next call tries again.
+    /// Fetches the package lists if they are missing or too old, or if `always` is set. Returns
+    /// which old lists remain in use because fetching newer ones failed. The next call tries to
+    /// fetch them again.
     ///
     /// # Errors
-    /// Returns [`AptError::Failed`] or [`AptError::Missing`] if there is no list afterwards, and
-    /// [`AptError::Cache`]. A suite that the server lacks is skipped if there is a list of another
-    /// suite.
+    /// Returns [`AptError::Failed`] or [`AptError::Missing`] if there is still no list afterwards,
+    /// and [`AptError::Cache`] if the private folder cannot be used. A suite that the server lacks
+    /// is skipped if there is a list of another suite.
     pub fn refresh(&self, always: bool) -> Result<Option<StaleLists>, AptError> {
         if !always && self.age().is_some_and(|age| age < LISTS_AGE_MAX) {
             return Ok(None);
@@ -151,8 +153,8 @@ impl PrivateApt {
         )
     }
 
-    /// Records the time if all lists that the server has were renewed. `messages` is apt's standard
-    /// error.
+    /// Records the time of this update if it renewed all lists that the server has. `messages` is
+    /// apt's standard error.
     fn settle(&self, is_success: bool, messages: &str) -> Result<Option<StaleLists>, AptError> {
         if is_renewed(is_success, messages) && (is_success || self.has_lists()) {
             write_whole(&self.stamp(), b"")?;
@@ -172,7 +174,8 @@ impl PrivateApt {
         }))
     }
 
-    /// Returns the path of a file. Its modification time is the time of the last complete renewal.
+    /// Returns the path of a file that only records a time. The file's modification time is the
+    /// time of the last complete renewal.
     fn stamp(&self) -> PathBuf {
         self.root.join("fetched")
     }
@@ -182,7 +185,7 @@ impl PrivateApt {
         SystemTime::now().duration_since(time.ok()?).ok()
     }
 
-    /// Returns whether lists were fetched before.
+    /// Returns whether the lists were fetched at least once.
     #[must_use]
     pub fn has_lists(&self) -> bool {
         std::fs::read_dir(self.root.join("state/lists")).is_ok_and(|entries| {
@@ -192,7 +195,7 @@ impl PrivateApt {
         })
     }
 
-    /// Returns every version of `package` in the lists; empty for an unknown name.
+    /// Returns every version of `package` in the lists; an empty list for an unknown name.
     ///
     /// # Errors
     /// Returns [`AptError::Missing`].
@@ -274,8 +277,8 @@ impl PrivateApt {
             .current_dir(folder)
             .env("APT_CONFIG", &self.config)
             .env("LC_ALL", "C.UTF-8");
-        // At a terminal, apt itself shows the progress (size, speed, remaining time). apt's
-        // standard output contains nothing else.
+        // At a terminal, apt shows the progress (size, speed, remaining time) on its standard
+        // output, to which it writes nothing else.
         if program == "apt-get"
             && io::stderr().is_terminal()
             && let Ok(terminal) = io::stderr().as_fd().try_clone_to_owned()
@@ -296,8 +299,8 @@ fn last_lines(messages: &str) -> String {
 }
 
 /// Returns whether an update renewed all lists that the server has. If a server answers but lacks a
-/// suite, apt reports a missing Release file. For a server that cannot be reached, older versions of
-/// apt only warn.
+/// suite, apt reports a missing Release file. If a server cannot be reached, older versions of apt
+/// only warn.
 fn is_renewed(is_success: bool, messages: &str) -> bool {
     let failures = || {
         messages
@@ -336,7 +339,7 @@ fn fetch_settings() -> Result<String, AptError> {
         .collect())
 }
 
-/// Returns the private configuration. With the error mode `any`, an update fails if any list could
+/// Returns the private configuration. The error mode `any` makes an update fail if any list could
 /// not be renewed (apt-get(8), --error-on=any; older versions of apt ignore it).
 fn configuration(root: &Path, architecture: Architecture, fetch_settings: &str) -> String {
     let root = root.display();

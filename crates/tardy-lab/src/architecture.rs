@@ -33,7 +33,7 @@ impl Architecture {
         }
     }
 
-    /// Returns the architecture's name in package names and on tardy's command line.
+    /// Returns the architecture's name as used in package names and on tardy's command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -53,7 +53,8 @@ impl Architecture {
         }
     }
 
-    /// Returns the packages that hold QEMU's program: Debian's and Ubuntu's name, then Fedora's.
+    /// Returns the packages that contain QEMU's program: first Debian's and Ubuntu's name, then
+    /// Fedora's.
     #[must_use]
     pub fn qemu_packages(self) -> (&'static str, &'static str) {
         match self {
@@ -63,7 +64,7 @@ impl Architecture {
         }
     }
 
-    /// Returns the serial port of QEMU's machine as the kernel names it.
+    /// Returns the kernel's name for the serial port of QEMU's machine.
     #[must_use]
     pub fn console(self) -> &'static str {
         match self {
@@ -83,7 +84,7 @@ impl Architecture {
         }
     }
 
-    /// Returns the Rust target that gives a static binary for the architecture.
+    /// Returns the Rust target with which static binaries for the architecture are built.
     #[must_use]
     pub fn rust_target(self) -> &'static str {
         match self {
@@ -94,7 +95,7 @@ impl Architecture {
         }
     }
 
-    /// Returns the Debian commands that install the requirements for building the Rust target.
+    /// Returns the Debian commands that install what building for the Rust target requires.
     #[must_use]
     pub fn build_needs(self) -> &'static str {
         match self {
@@ -107,7 +108,7 @@ impl Architecture {
         }
     }
 
-    /// Returns the path of the bootable image in a kernel tree.
+    /// Returns the path of the bootable image within a kernel tree.
     #[must_use]
     pub fn image_in_tree(self) -> &'static Path {
         Path::new(match self {
@@ -124,7 +125,7 @@ impl fmt::Display for Architecture {
     }
 }
 
-/// A name that is not an architecture of the lab.
+/// A name that names no architecture of the lab.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not an architecture of the lab: use amd64, arm64 or riscv64")]
 pub struct ParseArchitectureError(String);

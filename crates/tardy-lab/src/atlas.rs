@@ -1,14 +1,14 @@
-//! An atlas: measurements of several kernels under several loads. Each cell (a kernel and a load)
+//! An atlas: measurements of several kernels under several loads. Each cell (a kernel under a load)
 //! is measured in several replicas, and each replica is a separate guest that starts from a
 //! snapshot.
 //!
-//! The result of a replica of a cell is a run folder below `cells`, named by the digest of the
-//! run's inputs ([`index`]). Existing folders are not made again, so a killed atlas resumes. If the
+//! The result of each replica of a cell is a run folder below `cells`. The folder's name is the
+//! digest of the run's inputs ([`index`]). A folder that exists is not made again. So if the
 //! command is killed, its next start makes only the missing folders.
 //!
-//! A failure that repeats with the same inputs is a result of a cell, for example a panic, or a
-//! load that needs a feature which the kernel lacks. Failures of the host (its time limit, a full
-//! disk) are retried.
+//! If a failure would repeat with the same inputs, it counts as the result of the cell; examples
+//! are a panic, and a load whose requirements the kernel does not meet. After a failure of the host
+//! (the time limit passed, the disk is full), the replica is tried again.
 
 pub mod index;
 mod shard;
@@ -38,19 +38,19 @@ use super::variant::Variant;
 pub use index::Index;
 pub use shard::Shard;
 
-/// Folder of the cells.
+/// Name of the folder that contains the cells.
 const CELLS: &str = "cells";
 /// Folder of the locks with which several labs share the work on one atlas.
 const LOCKS: &str = "locks";
-/// File in the folder of a cell whose guest failed.
+/// Name of the file that stores a cell's failure, if its guest failed.
 const FAILURE_NAME: &str = "failure.json";
-/// Interval between checks whether another lab has made progress.
+/// Interval at which a lab checks whether another lab has made progress.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// The inputs that the guests of all cells share.
+/// What the guests of all cells have in common.
 pub struct Cells<'a> {
     pub machine: &'a Machine,
-    /// Returns the guest's job for a load and the seed of a replica.
+    /// Returns the guest's job for a load, with the seed of this replica.
     pub job_of_cell: &'a (dyn Fn(&str, u32) -> GuestJob + Sync),
     /// The static program for the guests.
     pub binary: &'a Path,
@@ -59,7 +59,7 @@ pub struct Cells<'a> {
     /// Time limit for each guest, on the host's clock.
     pub wall_limit: Duration,
     pub snapshots: &'a Snapshots,
-    /// Returns the value that makes replicas differ: see [`Guest::pad`].
+    /// Returns the value by which replicas differ: see [`Guest::pad`].
     pub pad_of_replica: fn(u32) -> u32,
 }
 
@@ -92,25 +92,25 @@ pub struct Maker<'a> {
     pub shard: Shard,
 }
 
-/// All cells of a kernel in one replica. The cells start from one snapshot, and one worker makes
-/// them.
+/// All cells of a kernel in one replica: a group. The cells start from one snapshot, and one worker
+/// makes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Group {
     replica: u32,
     variant: usize,
 }
 
-/// The result of a group.
+/// The result of the work on a group.
 #[derive(Debug, Clone)]
 pub struct GroupEnd {
     /// Index of the variant.
     pub variant: usize,
     pub replica: u32,
-    /// Number of cells that this lab made.
+    /// Number of cells that this lab has made.
     pub made: usize,
-    /// Number of cells that already existed.
+    /// Number of cells that existed before.
     pub there: usize,
-    /// Loads whose guest failed, with the failures.
+    /// Loads whose guest failed, each with its failure.
     pub failures: Vec<(String, Failure)>,
     pub wall: Duration,
 }
@@ -123,18 +123,18 @@ pub struct AtlasError {
     error: io::Error,
 }
 
-/// The content of a cell's folder.
+/// What the folder of a cell contains.
 #[derive(Debug, Clone)]
 pub enum CellResult {
     /// The cell has no result.
     Absent,
-    /// The run in this folder.
+    /// The run that is in this folder.
     Run(PathBuf),
-    /// The guest failed, and would fail in the same way every time.
+    /// The guest failed, and would fail in the same way again.
     Failed(Failure),
 }
 
-/// Returns the folder of the cell named `key`.
+/// Returns the path of the folder of the cell named `key`.
 #[must_use]
 pub fn cell_folder(folder: &Path, key: &Digest) -> PathBuf {
     folder.join(CELLS).join(key.as_str())
@@ -160,11 +160,12 @@ struct KeptFailure {
 }
 
 impl Maker<'_> {
-    /// Makes the missing cells of this lab's part. Calls `done` with each group, from several
-    /// threads.
+    /// Makes the missing cells of the part that this lab makes. Several threads call `done`, once
+    /// for each group.
     ///
     /// # Errors
-    /// Returns [`AtlasError`] if the folder is unusable; `done` gets the failures of guests.
+    /// Returns [`AtlasError`] if the folder cannot be used; failures of guests are passed to `done`
+    /// instead.
     pub fn run(&self, qemu: &Qemu, done: &(dyn Fn(&GroupEnd) + Sync)) -> Result<(), AtlasError> {
         for name in [CELLS, LOCKS] {
             let path = self.folder.join(name);
@@ -179,8 +180,8 @@ impl Maker<'_> {
                 match self.make_group(qemu, group) {
                     Ok(Some(end)) => done(&end),
                     Ok(None) => {
-                        // Another lab holds the group's lock. If that lab stops early, this one
-                        // makes the rest.
+                        // Another lab makes this group, because it holds the group's lock. If that
+                        // lab stops before the group is complete, this lab makes the rest.
                         let is_last = give_back(&groups, group);
                         if is_last {
                             std::thread::sleep(LOOK_EVERY);
@@ -207,8 +208,8 @@ impl Maker<'_> {
             .map_or(Ok(()), Err)
     }
 
-    /// Returns this lab's groups. All kernels of a replica come before the next replica, so that
-    /// the cells of an interrupted atlas can be compared.
+    /// Returns the groups that this lab makes. All kernels of one replica come before the next
+    /// replica, so that an interrupted atlas has comparable cells of all kernels.
     fn groups(&self) -> VecDeque<Group> {
         let variants = self.index.grid.variants.len();
         let of_replica = |replica| (0..variants).map(move |variant| Group { replica, variant });
@@ -244,7 +245,7 @@ impl Maker<'_> {
                     end.there += 1;
                     end.failures.push((load.to_owned(), failure));
                 }
-                // If the kernel did not boot with one load, it cannot be measured with another load
+                // If the kernel did not boot for one load, it will not boot for another load
                 // either.
                 CellResult::Absent if !has_booted => {}
                 CellResult::Absent => match self.make(qemu, group, load, key, &name)? {
@@ -260,8 +261,8 @@ impl Maker<'_> {
         Ok(Some(end))
     }
 
-    /// Makes one cell in a folder next to the cells, then renames the folder. A folder under a
-    /// cell's name is therefore complete.
+    /// Makes one cell in a folder beside the final ones, and renames the folder at the end. So a
+    /// folder with the name of a cell is always complete.
     fn make(
         &self,
         qemu: &Qemu,
@@ -271,7 +272,8 @@ impl Maker<'_> {
         name: &str,
     ) -> Result<Result<(), Failure>, AtlasError> {
         let part = self.folder.join(CELLS).join(format!(".part-{name}"));
-        // If this folder exists, a killed lab left it: this process now holds the lock of the name.
+        // If this folder exists, a killed lab has left it, because only this process now holds the
+        // lock of the name.
         remove(&part)?;
         let job = (self.cells.job_of_cell)(load, group.replica);
         let guest = self.cells.guest(
@@ -305,15 +307,16 @@ impl Maker<'_> {
 }
 
 impl Failure {
-    /// Returns whether the failure says something about the kernel: the kernel failed, or lacks a
-    /// requirement.
+    /// Returns whether the failure is a result about the kernel: the kernel itself failed, or it
+    /// lacks a requirement.
     #[must_use]
     pub fn says_of_the_kernel(&self) -> bool {
         self.blame() != Blame::Host
     }
 
-    /// Returns whether the failure must be stored: whether the same guest would fail in the same
-    /// way again. A failure by the host's time limit is not stored, because it depends on the host.
+    /// Returns whether to store the failure. A failure is stored if the same guest would fail in
+    /// the same way again. A failure at the host's time limit is not stored, because it depends on
+    /// the host.
     fn is_kept(&self) -> bool {
         let is_refused = matches!(
             &self.cause,
@@ -335,7 +338,7 @@ fn next(groups: &Mutex<VecDeque<Group>>) -> Option<Group> {
         .pop_front()
 }
 
-/// Puts a group at the end of the queue. Returns whether it is the only group there.
+/// Moves a group to the end of the queue. Returns whether the queue contains only this group.
 fn give_back(groups: &Mutex<VecDeque<Group>>, group: Group) -> bool {
     let mut groups = groups
         .lock()

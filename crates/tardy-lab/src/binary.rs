@@ -1,5 +1,5 @@
-//! The binary that runs in the guest: this one, or one built for the guest's architecture. The
-//! binary must be static, because the guest has no libraries.
+//! The binary that runs in the guest: either the running binary itself, or one built for the
+//! guest's architecture. The binary must be static, because the guest has no libraries.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub enum BinaryError {
     #[error("{path}: {error}: give the guest's binary with --guest-binary")]
     Read {
         path: PathBuf,
-        /// The error of the system.
+        /// The error that the system reported.
         error: std::io::Error,
     },
     #[error("{0} is not a 64-bit ELF program: give the guest's binary with --guest-binary")]
@@ -57,9 +57,9 @@ pub fn running() -> Result<PathBuf, BinaryError> {
 /// Returns [`BinaryError`].
 pub fn check(path: &Path, architecture: Architecture) -> Result<(), BinaryError> {
     /// Type of the program header that names the dynamic loader. Only programs with shared
-    /// libraries have one.
+    /// libraries have such a header.
     const PT_INTERP: u32 = 3;
-    /// Linkers put the headers at the start of a program, within this many bytes.
+    /// Linkers put the headers within this many bytes from the start of a program.
     const HEADERS_LENGTH_MAX: u64 = 64 << 10;
     let no_program = || BinaryError::NoProgram(path.to_owned());
     let mut bytes = Vec::new();
@@ -109,25 +109,25 @@ pub fn check(path: &Path, architecture: Architecture) -> Result<(), BinaryError>
 }
 
 /// Returns a program's file without the parts that the kernel does not load. These parts are
-/// symbols and debugging information; they follow the last segment and are most of a development
-/// build. The header of the result names no sections (elf(5)). Files other than 64-bit
-/// little-endian ELF are returned unchanged.
+/// symbols and debugging information. They come after the last segment, and make up most of a
+/// development build. The ELF header of the result states that there are no sections (elf(5)).
+/// Files other than 64-bit little-endian ELF are returned unchanged.
 ///
 /// # Errors
-/// Returns errors of reading the file.
+/// Returns an error if the file cannot be read.
 pub fn loaded_part(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     regular_file::open(path)?.read_to_end(&mut bytes)?;
     if let Some(end) = segments_end(&bytes).filter(|&end| end < bytes.len()) {
         bytes.truncate(end);
-        // The fields e_shoff, e_shnum and e_shstrndx.
+        // The header fields e_shoff, e_shnum and e_shstrndx.
         bytes[40..48].fill(0);
         bytes[60..64].fill(0);
     }
     Ok(bytes)
 }
 
-/// The table of segments of a 64-bit little-endian ELF file.
+/// Describes where a 64-bit little-endian ELF file has its table of segments.
 struct Segments<'a> {
     bytes: &'a [u8],
     table: usize,
@@ -153,7 +153,7 @@ impl<'a> Segments<'a> {
     fn of(bytes: &'a [u8]) -> Option<Self> {
         let is_elf = bytes.starts_with(b"\x7fELF\x02\x01");
         is_elf.then_some(())?;
-        // The fields e_phoff, e_phentsize and e_phnum.
+        // The header fields e_phoff, e_phentsize and e_phnum.
         Some(Self {
             bytes,
             table: long(bytes, 32)?,
@@ -164,7 +164,7 @@ impl<'a> Segments<'a> {
 
     fn segment(&self, index: usize) -> Option<Segment> {
         let at = self.table.checked_add(index * self.size)?;
-        // The fields p_type, p_offset and p_filesz.
+        // The segment's fields p_type, p_offset and p_filesz.
         Some(Segment {
             kind: u32::from_le_bytes(*self.bytes.get(at..)?.first_chunk()?),
             begin: long(self.bytes, at.checked_add(8)?)?,
@@ -173,8 +173,9 @@ impl<'a> Segments<'a> {
     }
 }
 
-/// Returns the end of the last segment of an ELF file, in bytes from the file's start. The result
-/// is never before the end of the headers. Returns `None` for other files, and for damaged headers.
+/// Returns where the last segment of an ELF file ends, in bytes from the file's start. The result
+/// is at least the position at which the headers end. Returns `None` for files of other formats,
+/// and for damaged headers.
 fn segments_end(bytes: &[u8]) -> Option<usize> {
     let segments = Segments::of(bytes)?;
     let table_end = segments.table.checked_add(segments.size * segments.count)?;

@@ -1,5 +1,5 @@
-//! Finds the first bad kernel in the order of versions. The first kernel is assumed good and the
-//! last bad; both are tested.
+//! Finds the first bad kernel in the order of versions. The user expects the first kernel to be
+//! good and the last one to be bad; the search tests both.
 
 /// The result of testing a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,8 +13,8 @@ pub enum Answer {
 /// The result of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BisectResult {
-    /// The first bad kernel is after `good`, and no later than `bad`; the kernels between them are
-    /// inconclusive.
+    /// The first bad kernel comes after `good`, and is `bad` or a kernel before it; the kernels
+    /// between them are inconclusive.
     Between { good: usize, bad: usize },
     /// The first kernel is not good.
     FirstNotGood(Answer),
@@ -22,10 +22,10 @@ pub enum BisectResult {
     LastNotBad(Answer),
 }
 
-/// Finds the first bad one of `count` kernels with as few tests as possible.
+/// Finds the first bad kernel among `count` kernels with as few tests as possible.
 ///
 /// # Errors
-/// Returns the error of a test, which ends the search.
+/// If a test returns an error, the search ends and returns this error.
 pub fn bisect<E>(
     count: usize,
     mut test: impl FnMut(usize) -> Result<Answer, E>,
@@ -59,8 +59,9 @@ pub fn bisect<E>(
 mod tests {
     use super::*;
 
-    /// Simulates kernels that are bad from `bad` on and inconclusive in `mute`; returns the result
-    /// and the number of tests.
+    /// Simulates a search among `count` kernels. The kernels at index `bad` and above are bad, and
+    /// tests of those in `mute` are inconclusive. Returns the search's result and its number of
+    /// tests.
     fn found(count: usize, bad: usize, mute: &[usize]) -> (BisectResult, usize) {
         let mut tests = 0;
         let answer = |place: usize| match () {

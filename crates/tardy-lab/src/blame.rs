@@ -1,9 +1,10 @@
-//! Judges a run's explanation against delays of known cause: the module in `inject/` made them
-//! while a probe ran with `--explain`.
+//! Checks the explanation of a run against delays of known cause, which the module in `inject/`
+//! made while a probe ran with `--explain`.
 //!
-//! A thread may be woken before the injected section starts. If the kernel does not preempt its own
-//! code, the thread then waits for the code around the section. In this case the true cause is
-//! "kernel code", because a preemptible kernel would have run the thread before the section.
+//! The probe's thread may be woken before the injected section starts. If the kernel does not
+//! preempt its own code, the thread then waits for the code around the section. In this case, the
+//! true cause is "kernel code", because a preemptible kernel would have run the thread before the
+//! section started.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,12 +18,13 @@ use tardy_trace::explain::{Cause, Certainty, Component};
 
 use crate::injection::{Context, InjectedDelay, LOG_PATH, parse_log};
 
-/// Tolerance for an attributed length. For long delays the tolerance is a fiftieth of the length.
+/// Tolerance for the length that an explanation attributes. For long delays, the tolerance is
+/// instead a fiftieth of the length.
 const LENGTH_OFF_MAX: Nanos = Nanos::from_micros(2);
 /// Name that the guest's kernel shows for the thread that causes the injected delays.
 const FIRING_THREAD: &str = "exe";
 
-/// Why a run is not judged.
+/// Why a run cannot be judged.
 #[derive(Debug, thiserror::Error)]
 pub enum BlameError {
     /// The folder contains no run.
@@ -32,57 +34,57 @@ pub enum BlameError {
     #[error("{}: {error}", path.display())]
     Unreadable {
         path: PathBuf,
-        /// The error of the system.
+        /// The error that the system reported.
         error: io::Error,
     },
-    /// A line of the log of delays was not written by the module.
+    /// A line of the log of delays is not in the module's format.
     #[error("line {0} of the log of delays cannot be read")]
     Log(usize),
-    /// The run does not state the preemption model of its kernel.
+    /// The run does not record the preemption model of its kernel.
     #[error("the run does not record its kernel's preemption mode")]
     Preemption,
 }
 
-/// The effect of one injected delay on the probe, according to the run's explanation.
+/// What one injected delay did to the probe, according to the run's explanation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JudgedDelay {
-    /// The injected delay: when it started and ended.
+    /// The injected delay, with its start and end.
     pub firing: InjectedDelay,
     /// The true cause, which the explanation must name; `None` if the kernel can preempt the delay.
     pub truth: Option<Cause>,
-    /// The cause that the explanation names; `None` if no sample waited up to the end of the delay
-    /// and for at least half of the delay's length.
+    /// The cause that the explanation names; `None` if no sample waited until the end of the delay
+    /// and for at least half of its length.
     pub blamed: Option<Blame>,
 }
 
-/// The holder of the CPU for the longest part of a sample's wait between the delay's two clock
-/// reads.
+/// The holder that had the CPU for the longest part of a sample's wait between the delay's two
+/// clock reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blame {
-    /// The cause of the wait.
+    /// Why the sample waited.
     pub cause: Cause,
     /// Name of the thread or softirq.
     pub name: String,
     /// How certain the explanation is of the cause.
     pub known: Certainty,
-    /// How long the sample waited in the delay.
+    /// How long the sample waited during the delay.
     pub waited: Nanos,
-    /// The part of `waited` that the explanation attributes to the cause, or to interrupts and
-    /// softirqs that interrupted the cause.
+    /// The part of `waited` for which the explanation names this cause, or interrupts and softirqs
+    /// that interrupted the cause.
     pub laid: Nanos,
-    /// When the sample's thread was woken.
+    /// When the thread that took the sample was woken.
     woken: Nanos,
 }
 
 impl JudgedDelay {
-    /// Returns whether the explanation names the true cause and the injecting task.
+    /// Returns whether the explanation names the true cause and the thread that made the delay.
     #[must_use]
     pub fn is_true(&self) -> bool {
         self.blamed.as_ref().map(|blame| blame.cause) == self.truth
             && self.blamed.as_ref().is_none_or(Blame::is_named)
     }
 
-    /// Returns whether the attributed length is within 2 us or 2 % of the truth, or no sample
+    /// Returns true if the attributed length is within 2 us or 2 % of the truth, or if no sample
     /// waited for the delay.
     #[must_use]
     pub fn is_exact(&self) -> bool {
@@ -93,7 +95,7 @@ impl JudgedDelay {
 }
 
 impl Blame {
-    /// Returns the error of the attributed length.
+    /// Returns by how much the attributed length and `waited` differ.
     #[must_use]
     pub fn off(&self) -> Nanos {
         Nanos((self.waited - self.laid).0.abs())
@@ -110,20 +112,21 @@ impl Blame {
 }
 
 /// Returns the true cause of delays in a context, or `None` if the kernel can preempt them.
-/// `is_preemptible`: whether the kernel preempts its own code.
+/// `is_preemptible` states whether the kernel preempts its own code.
 fn truth(context: Context, is_real_time: bool, is_preemptible: bool) -> Option<Cause> {
     match context {
         Context::InterruptsOff => Some(Cause::InterruptsOff),
         Context::PreemptionOff | Context::RawSpinlock => Some(Cause::PreemptionOff),
-        // With PREEMPT_RT both can be preempted: the lock sleeps, and softirqs run in threads.
+        // With PREEMPT_RT, the kernel can preempt spinlock sections, because the lock sleeps, and
+        // softirqs, because they run in threads.
         Context::Spinlock => (!is_real_time).then_some(Cause::PreemptionOff),
         Context::Softirq => (!is_real_time).then_some(Cause::Softirq),
         Context::Plain => (!is_preemptible).then_some(Cause::KernelCode),
     }
 }
 
-/// Judges the explanation of delays of `context` in the run in `folder`, by the samples of its
-/// probe `cyclic` on CPU 0.
+/// Judges how the run in `folder` explains delays of `context`, by the samples of the probe
+/// `cyclic` on CPU 0.
 ///
 /// # Errors
 /// Returns [`BlameError`].
@@ -159,8 +162,8 @@ pub fn judge(folder: &Path, context: Context) -> Result<Vec<JudgedDelay>, BlameE
     while let Some(chunk) = reader.next_chunk().map_err(unreadable(&path))? {
         for sample in &chunk.samples {
             let woke = sample.due.0 + sample.sum().cast_signed();
-            // The last delay that ended before the sample was taken. The sample waited for it if
-            // the sample was due before the delay ended.
+            // Looks at the last delay that ended before the sample was taken. If the sample was due
+            // before this delay ended, the sample waited for the delay.
             let next = judged.partition_point(|judged| judged.firing.ended.0 <= woke);
             let Some(judged) = judged[..next]
                 .last_mut()
@@ -169,11 +172,11 @@ pub fn judge(folder: &Path, context: Context) -> Result<Vec<JudgedDelay>, BlameE
                 continue;
             };
             let blame = blame(sample, &chunk, judged.firing);
-            // A sample due near the delay's end proves nothing, because every wake-up takes some
-            // time.
+            // If a sample is due near the delay's end, its latency proves nothing, because every
+            // wake-up takes some time.
             let is_delayed = blame.waited.0 * 2 >= judged.firing.ended.0 - judged.firing.begun.0;
-            // The thread was woken before the section started. On a kernel that does not preempt
-            // its own code, the thread waited for the code around the section.
+            // If the kernel does not preempt its own code, a thread that was woken before the
+            // section started waited for the kernel code around the section.
             if is_delayed
                 && !is_preemptible
                 && blame.cause == Cause::KernelCode
@@ -209,8 +212,8 @@ fn blame(sample: &SampleDelay, chunk: &DelayChunk, firing: InjectedDelay) -> Bla
         .max_by_key(|&(_, &length)| length)
         .map_or(0, |(&holder, _)| holder);
     let holder = &chunk.holders[longest];
-    // The times in the module's log include interrupts during its section, and softirqs that follow
-    // these interrupts.
+    // The times in the module's log also include interrupts during the section, and softirqs that
+    // follow these interrupts.
     let is_of_it = |place: usize| {
         let other = &chunk.holders[place];
         let is_on_top = matches!(other.cause, Cause::Interrupt | Cause::Softirq | Cause::Nmi);

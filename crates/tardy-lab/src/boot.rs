@@ -1,5 +1,5 @@
-//! Runs one guest from its job to its run folder: prepares the files, boots, reads the result, and
-//! diagnoses a missing result.
+//! Runs one guest: prepares its files, boots it, reads its result and, if there is none, diagnoses
+//! why.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -36,8 +36,8 @@ pub const STDOUT_NAME: &str = "stdout.log";
 /// Standard error of the guest's program, in the archive and in the run folder.
 pub const STDERR_NAME: &str = "stderr.log";
 
-/// Exit codes of the guest's program for which the run is kept: 0 (done), 1 (a verdict failed) and
-/// 4 (inconclusive).
+/// Exit codes of the guest's program after which its run is stored: 0 (done), 1 (a verdict failed)
+/// and 4 (inconclusive).
 const CODES_WITH_A_RUN: [i32; 3] = [0, 1, 4];
 
 #[derive(Debug, Clone)]
@@ -46,20 +46,20 @@ pub struct Guest<'a> {
     pub variant: &'a Variant,
     /// The virtual machine.
     pub machine: &'a Machine,
-    /// The value that makes replicas differ: the length of a word on the kernel's command line
-    /// depends on it.
+    /// The value by which replicas differ. The value determines the length of a word on the
+    /// kernel's command line.
     pub pad: u32,
     /// The guest's job.
     pub job: &'a GuestJob,
-    /// The static program that becomes /init.
+    /// The static program that becomes the guest's /init.
     pub binary: &'a Path,
     /// Further files for the guest.
     pub added: &'a [AddedFile],
-    /// Time limit for the guest, on the host's clock.
+    /// Time limit for the guest in wall-clock time of the host.
     pub wall_limit: Duration,
-    /// The snapshots, if the guest starts from one instead of booting.
+    /// The snapshots; `None` if the guest boots.
     pub snapshots: Option<&'a Snapshots>,
-    /// The plugin and its settings, if the guest is watched.
+    /// The plugin and its settings; `None` if no plugin watches the guest.
     pub watching: Option<&'a WatchSetup>,
 }
 
@@ -67,7 +67,7 @@ impl Guest<'_> {
     /// Boots the guest. Makes `folder`, and leaves the run, `lab.json` and the logs there.
     ///
     /// # Errors
-    /// Returns [`Failure`]; the console stays in the folder.
+    /// Returns [`Failure`] if there is no result; the console's output stays in the folder.
     pub fn run(&self, qemu: &Qemu, folder: &Path) -> Result<Provenance, Failure> {
         let host = |path: &Path, error: std::io::Error| {
             alone(Cause::Host(format!("{}: {error}", path.display())))
@@ -125,7 +125,7 @@ impl Guest<'_> {
             }
         };
         let console = diagnosis::read_console(&folder.join(CONSOLE_NAME));
-        // The console of a guest that started from a snapshot lacks the output of the boot.
+        // If the guest started from a snapshot, its console lacks the output of the boot.
         let has_booted = restored.is_some() || console.contains(diagnosis::BOOTED);
         let fail = |cause| Failure {
             cause,
@@ -249,10 +249,10 @@ impl Guest<'_> {
         ))
     }
 
-    /// Returns the digest of everything that determines the guest up to its snapshot.
+    /// Returns a digest of everything that determines the guest's state at its snapshot.
     ///
     /// # Errors
-    /// Returns errors of reading the guest's files.
+    /// Returns an error if a file for the guest cannot be read.
     pub fn digest(&self, qemu: &Qemu) -> std::io::Result<Digest> {
         let initramfs = initramfs::digest(self.binary, &self.job.until_pause(), self.added)?;
         Ok(self.inputs(qemu, initramfs).digest())
@@ -367,8 +367,8 @@ impl Guest<'_> {
     }
 }
 
-/// Returns why a guest left no whole result: the reason that the console shows or, if it shows
-/// none, how the machine ended. `log` has QEMU's messages.
+/// Returns why a guest left no complete result: the reason that the console shows or, without such
+/// a reason, how the machine ended. `log` is the text of QEMU's messages.
 fn cause_of_silence(
     error: &ReceiveError,
     end: BootEnd,
@@ -408,7 +408,7 @@ fn take<'a>(entries: &mut Vec<Entry<'a>>, name: &str) -> Option<&'a [u8]> {
     entries.remove(index).content
 }
 
-/// Returns the entry with its path in the run folder; `None` for entries that do not belong in that
+/// Returns the entry with its path in the run folder; `None` if the entry does not belong in that
 /// folder.
 fn below_output(entry: Entry<'_>) -> Option<Entry<'_>> {
     let path: PathBuf = entry.path.strip_prefix(OUTPUT_NAME).ok()?.to_owned();
@@ -417,12 +417,12 @@ fn below_output(entry: Entry<'_>) -> Option<Entry<'_>> {
         content: entry.content,
     })
 }
-/// Sets the date of the runs in `folder` from the host's clock. A guest's clock always starts at
-/// the same moment in 2020, so that runs are repeatable.
+/// Replaces the date of the runs in `folder` by the date on the host's clock. The guest's own clock
+/// always starts at the same moment in 2020, so that runs are repeatable.
 fn date(folder: &Path) -> Result<(), FolderError> {
     let now = Nanos(clock::realtime());
     for run in folder::folders(folder) {
-        // A guest that failed, or only measured costs, leaves no `run.json`.
+        // If a guest failed, or only measured costs, there is no `run.json`.
         if !run.join("run.json").exists() {
             continue;
         }

@@ -1,5 +1,5 @@
-//! The lab's folder in the user's cache: kernel images by content, package lists, snapshots. All of
-//! it can be deleted at any time.
+//! The lab's folder in the user's cache. It contains kernel images (named by their digests),
+//! package lists and snapshots. Users may delete the whole folder at any time.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Write};
@@ -24,20 +24,20 @@ pub enum CacheError {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// The error of the system.
+        /// The error that the system reported.
         error: io::Error,
     },
 }
 
-/// The cache's folder. Its subfolders are made when they are needed.
+/// The cache's folder. Subfolders are made when they are needed.
 #[derive(Debug, Clone)]
 pub struct Cache {
     root: PathBuf,
 }
 
 impl Cache {
-    /// Returns the user's cache: `$XDG_CACHE_HOME/tardy`, or `~/.cache/tardy` (XDG Base Directory
-    /// Specification 0.8).
+    /// Returns the default cache of the user: `$XDG_CACHE_HOME/tardy`, or `~/.cache/tardy` (XDG
+    /// Base Directory Specification 0.8).
     ///
     /// # Errors
     /// Returns [`CacheError::NoHome`].
@@ -53,13 +53,13 @@ impl Cache {
         Ok(Self::at(base.join("tardy")))
     }
 
-    /// Returns the cache in this folder.
+    /// Returns the cache that is in this folder.
     #[must_use]
     pub fn at(root: PathBuf) -> Self {
         Self { root }
     }
 
-    /// Returns a folder of the cache, which is made if missing.
+    /// Returns the path of a folder of the cache; makes the folder if it is missing.
     ///
     /// # Errors
     /// Returns [`CacheError::Io`].
@@ -71,8 +71,8 @@ impl Cache {
         }
     }
 
-    /// Makes a folder for exclusive use, which is removed on drop. The journal lists the folder, so
-    /// the folder is also removed after a command was killed.
+    /// Makes a folder that nothing else uses, and that is removed on drop. The journal lists the
+    /// folder, so that it is removed even if the command is killed.
     ///
     /// # Errors
     /// Returns [`CacheError::Io`].
@@ -84,8 +84,8 @@ impl Cache {
         })
     }
 
-    /// Waits until no other thread or process holds the lock of this name, then takes the lock
-    /// until the result is dropped.
+    /// Waits until no other thread or process holds the lock of this name, then takes it. The lock
+    /// is released when the result is dropped.
     ///
     /// # Errors
     /// Returns [`CacheError::Io`].
@@ -97,8 +97,8 @@ impl Cache {
             .map_err(|error| CacheError::Io { path, error })
     }
 
-    /// Takes the lock of this name. Returns `None` if another thread or process holds it, or its
-    /// file cannot be made.
+    /// Tries to take the lock of this name. Returns `None` if another thread or process holds it,
+    /// or its file cannot be made.
     #[must_use]
     pub fn try_lock(&self, name: &str) -> Option<Lock> {
         try_lock(&self.folder("locks").ok()?.join(name))
@@ -106,8 +106,8 @@ impl Cache {
             .flatten()
     }
 
-    /// Stores a kernel image under its digest. Returns its path and digest. An existing image is
-    /// not written again.
+    /// Stores a kernel image in a file that is named by the image's digest. Returns the image's
+    /// path and digest. If the file exists, it is not written again.
     ///
     /// # Errors
     /// Returns [`CacheError::Io`].
@@ -120,7 +120,7 @@ impl Cache {
         Ok((path, digest))
     }
 
-    /// Returns the path of the image with this digest, if it is there and undamaged.
+    /// Returns the path of the image with this digest, if the cache contains it undamaged.
     #[must_use]
     pub fn image(&self, digest: &Digest) -> Option<PathBuf> {
         let path = self.root.join("kernels").join(digest.as_str());
@@ -128,11 +128,11 @@ impl Cache {
     }
 }
 
-/// Locks this file, which is made if missing. Returns `None` while another thread or process holds
-/// the lock.
+/// Locks this file; makes the file if it is missing. Returns `None` while another thread or process
+/// holds the lock.
 ///
 /// # Errors
-/// Returns errors of opening and locking the file.
+/// Returns an error if the file cannot be opened or locked.
 pub fn try_lock(path: &Path) -> io::Result<Option<Lock>> {
     let file = File::create(path)?;
     match file.try_lock() {
@@ -142,7 +142,8 @@ pub fn try_lock(path: &Path) -> io::Result<Option<Lock>> {
     }
 }
 
-/// A lock that is held until the value is dropped. The kernel releases it however the process ends.
+/// A lock, which is released when the value is dropped. The kernel also releases the lock if the
+/// process ends for any reason.
 #[derive(Debug)]
 pub struct Lock(#[expect(dead_code, reason = "closing the file releases the lock")] File);
 

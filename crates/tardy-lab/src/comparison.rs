@@ -1,5 +1,5 @@
-//! The results of an experiment: the latencies of every variant and phase over all replicas, the
-//! failed runs, and whether repetitions were equal.
+//! The results of an experiment: the latencies of each variant and phase over all replicas, the
+//! runs that failed, and whether repeated runs gave equal samples.
 //!
 //! A deterministic run is one sample of a kernel's behaviour, so variants are compared over all
 //! replicas.
@@ -19,14 +19,15 @@ use super::machine::Accelerator;
 use super::provenance::Provenance;
 use super::variant::Variant;
 
-/// The comparison of all variants.
+/// The results of all variants, side by side.
 #[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
-    /// The meaning of the figures.
+    /// A sentence that explains to the reader what the figures mean.
     pub meaning: String,
     /// Number of replicas.
     pub replicas: u32,
-    /// Time between two wake-ups of the first probe. A delay shorter than this may stay unseen.
+    /// Time between two wake-ups of the first probe. A delay shorter than this time may stay
+    /// unseen.
     pub period_ns: Option<Nanos>,
     /// The variants in the order of the command line.
     pub variants: Vec<VariantResult>,
@@ -38,12 +39,12 @@ pub struct VariantResult {
     pub variant: Variant,
     /// One run for each replica.
     pub runs: Vec<RunResult>,
-    /// The results of each phase and probe over all replicas.
+    /// The result of each phase and probe, over all replicas.
     pub phases: Vec<PhaseResult>,
-    /// Phases under load in which a run has no sample, because the load did not work.
+    /// Phases that should be under load, but in which a run has no sample while the load worked.
     pub without_samples: Vec<String>,
-    /// Largest latencies of whole runs that exceed those of all phases: they occurred while no load
-    /// was working, for example between two phases.
+    /// The largest latency of each probe in any whole run, if no phase contains such a large
+    /// latency. This latency occurred when no load was working, for example between two phases.
     pub in_no_phase: Vec<LargestOfProbe>,
 }
 
@@ -54,7 +55,7 @@ pub struct LargestOfProbe {
     pub probe: String,
     /// The latency.
     pub max_ns: Nanos,
-    /// When the latency occurred, as text. Loads were not working then.
+    /// A text on when the latency occurred. At that time, no load was working.
     pub place: String,
 }
 
@@ -69,17 +70,17 @@ pub struct RunResult {
     pub input_digest: Option<Digest>,
     /// Digest of the samples; absent when there are none.
     pub sample_digest: Option<Digest>,
-    /// Why there is no run.
+    /// Why the run or its repetition failed, or why the run cannot be read; otherwise absent.
     pub failure: Option<String>,
     /// Whether a second run had the same samples; absent without a second run.
     pub repeated: Option<bool>,
-    /// The guest's clock at the end. Divided by the time of one instruction, this is an upper bound
-    /// on the executed instructions.
+    /// The guest's clock when the run ended. This time divided by the time of one instruction is an
+    /// upper bound on the number of executed instructions.
     pub virtual_ns: Option<Nanos>,
     /// Instructions executed since boot: the clock minus the kernel's idle time, exact to some
     /// millions; absent if the clock does not count instructions.
     pub instructions: Option<u64>,
-    /// Time on the host in seconds, for both runs together.
+    /// Wall time on the host in seconds; if the run was repeated, both runs together.
     pub wall_s: f64,
     /// Time on the host until the guest resumed from its snapshot, in ms; absent if the guest
     /// booted.
@@ -92,13 +93,13 @@ pub struct PhaseResult {
     pub phase: String,
     pub loads: Vec<String>,
     pub probe: String,
-    /// Number of samples of all runs.
+    /// Number of samples in all runs together.
     pub samples: u64,
-    /// Median over the replicas of the runs' medians.
+    /// The median of each run is taken; this is the median of these over the replicas.
     pub median_ns: Nanos,
-    /// Median over the replicas of the runs' 99th percentiles.
+    /// The 99th percentile of each run is taken; this is the median of these over the replicas.
     pub p99_ns: Nanos,
-    /// Median over the replicas of the runs' 99.9th percentiles.
+    /// The 99.9th percentile of each run is taken; this is the median of these over the replicas.
     pub p999_ns: Nanos,
     /// The largest latency of each run, in the order of the replicas.
     pub max_of_runs_ns: Vec<Nanos>,
@@ -106,13 +107,15 @@ pub struct PhaseResult {
     pub max_median_ns: Nanos,
     /// Maximum of `max_of_runs_ns`.
     pub max_ns: Nanos,
-    /// The longest section of each watched run. No other task could run during a section.
+    /// The longest section of each run that was watched. A section is an interval in which no other
+    /// task could run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub longest_section_of_runs_ns: Vec<Nanos>,
 }
 
 impl PhaseResult {
-    /// Returns the label of the phase in tables: its load, or its name if it has none or several.
+    /// Returns the text that stands for the phase in tables: its load, or its name if it has no
+    /// load or several.
     #[must_use]
     pub fn label(&self) -> String {
         label(&self.phase, &self.loads)
@@ -132,7 +135,7 @@ fn label(phase: &str, loads: &[String]) -> String {
     }
 }
 
-/// The result of one run for one phase and probe.
+/// The result of one probe in one phase of one run.
 struct Part {
     phase: String,
     loads: Vec<String>,
@@ -146,7 +149,7 @@ struct Part {
 }
 
 impl Part {
-    /// Adds the longest section of the part's phase.
+    /// Adds the longest section of the phase to which the part belongs.
     fn with_section(mut self, census: Option<&Census>) -> Self {
         let label = label(&self.phase, &self.loads);
         let group =
@@ -157,7 +160,7 @@ impl Part {
 }
 
 impl Comparison {
-    /// Reads the runs with `summarize`. A run that cannot be read counts as failed.
+    /// Reads each run with `summarize`. A run that cannot be read counts as failed.
     #[must_use]
     pub fn new(
         meaning: &str,
@@ -187,7 +190,7 @@ impl Comparison {
                         .map(|probe| probe.period_ns)
                 });
                 let summary = summary.ok().flatten();
-                // A run that was not watched has no census.
+                // If a run was not watched, there is no census of its sections.
                 let census = census::census(&outcome.folder).ok();
                 parts.extend(
                     summary
@@ -307,7 +310,8 @@ fn largest_of(summary: &Summary) -> impl Iterator<Item = LargestOfProbe> {
     })
 }
 
-/// Returns each probe's largest latency over whole runs, if it exceeds the latencies of all parts.
+/// Returns the largest latency that each probe had in any whole run. Leaves out probes whose
+/// largest latency is in one of the `parts`.
 fn in_no_phase(of_runs: &[LargestOfProbe], parts: &[Part]) -> Vec<LargestOfProbe> {
     let mut largest: BTreeMap<&String, &LargestOfProbe> = BTreeMap::new();
     for of_run in of_runs {
@@ -327,7 +331,7 @@ fn in_no_phase(of_runs: &[LargestOfProbe], parts: &[Part]) -> Vec<LargestOfProbe
     outside.cloned().collect()
 }
 
-/// Collects the runs' parts by phase and probe, in order of first appearance.
+/// Groups the results of all runs by phase and probe, in the order in which these first appear.
 fn over_ensemble(parts: &[Part]) -> Vec<PhaseResult> {
     let mut results: Vec<PhaseResult> = Vec::new();
     for part in parts {

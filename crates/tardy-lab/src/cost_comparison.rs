@@ -1,8 +1,8 @@
-//! The results of an experiment with costs: the instructions of one operation, for every variant
-//! and metric, over all replicas.
+//! The results of an experiment with costs: how many instructions one operation takes, for each
+//! variant and metric, over all replicas.
 //!
-//! An instruction count measures the length of the kernel's code. The count does not show how much
-//! slower a machine becomes, so this module never divides a count by a time.
+//! An instruction count measures the length of the kernel's code. The count does not show by how
+//! much a machine becomes slower, so this module never divides a count by a time.
 
 use serde::Serialize;
 use tardy_results::cost::summary::{CostSummary, median};
@@ -12,18 +12,18 @@ use super::comparison::{RunResult, run_result};
 use super::experiment::Outcome;
 use super::variant::Variant;
 
-/// The meaning of instruction counts, printed under every comparison of them.
+/// What instruction counts mean; printed under every comparison of them.
 const MEANING: &str = "instructions of one operation: the length of the kernel's code, not its \
                        speed on a machine; caches, memory and parallel CPUs, which affect costs, \
                        are not modelled";
-/// The meaning of the figures if they are times on the host's clock.
+/// What the figures mean if they are times on the host's clock.
 const MEANING_OF_TIMES: &str = "times on the host's clock: every figure includes the host's own \
                                 work, and no run repeats exactly";
 
-/// The comparison of all variants.
+/// The results of all variants, side by side.
 #[derive(Debug, Clone, Serialize)]
 pub struct CostComparison {
-    /// The meaning of the figures.
+    /// A sentence that explains to the reader what the figures mean.
     pub meaning: &'static str,
     /// `instructions`, or `ns` if the guests did not count instructions.
     pub unit: &'static str,
@@ -39,9 +39,9 @@ pub struct CostVariant {
     pub variant: Variant,
     /// One run for each replica.
     pub runs: Vec<RunResult>,
-    /// The metrics that at least one run has, in the order of tables.
+    /// The metrics that at least one run measured, in the order of tables.
     pub metrics: Vec<MetricResult>,
-    /// Metrics that no run measured, with the reasons.
+    /// Metrics that no run measured, each with the reason.
     pub left_out: Vec<Absence>,
 }
 
@@ -52,12 +52,12 @@ pub struct MetricResult {
     /// The metric's group in tables.
     pub group: Group,
     pub operation: String,
-    /// Median over the replicas of the runs' figures.
+    /// Median of the runs' figures over the replicas.
     pub cost: f64,
     /// The figure of each run, in the order of the replicas.
     pub cost_of_runs: Vec<f64>,
-    /// The idle share of the trials' time, in the run with the largest share. This part of the cost
-    /// is waiting, not instructions.
+    /// During what share of the trials' time the CPU was idle, in the run with the largest such
+    /// share. In this time the operation waited, and executed no instructions.
     pub idle_share: f64,
 }
 
@@ -70,7 +70,7 @@ pub struct Absence {
 }
 
 impl CostComparison {
-    /// Reads the runs with `summarize`. A run that cannot be read counts as failed.
+    /// Reads each run with `summarize`. A run that cannot be read counts as failed.
     #[must_use]
     pub fn new(
         variants: &[Variant],
@@ -131,7 +131,7 @@ impl CostVariant {
     }
 }
 
-/// Collects the runs' metrics by name, and the metrics that no run has.
+/// Groups the runs' figures by the name of the metric, and finds the metrics that no run measured.
 fn over_ensemble(summaries: &[CostSummary]) -> (Vec<MetricResult>, Vec<Absence>) {
     let mut metrics: Vec<MetricResult> = Vec::new();
     for metric in summaries.iter().flat_map(|summary| &summary.metrics) {

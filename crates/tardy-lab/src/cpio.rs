@@ -1,10 +1,10 @@
 //! Archives in the kernel's own format ("newc" cpio,
-//! Documentation/driver-api/early-userspace/buffer-format.rst). The lab writes them for the initial
-//! file system, and the guest for the folder that it exports.
+//! Documentation/driver-api/early-userspace/buffer-format.rst). The lab writes such an archive for
+//! the initial file system, and the guest writes one for the folder that it exports.
 //!
-//! The writer is reproducible: the same content gives the same bytes, because times are zero,
-//! owners are root and inode numbers count up. The reader must cope with any bytes, because the
-//! archive was made inside a guest.
+//! The writer is reproducible: the same content gives the same bytes, because all times are zero,
+//! root owns all files, and inode numbers count up from one entry to the next. The reader must cope
+//! with any bytes, because a guest made the archive that it reads.
 
 use std::io::{self, Read, Write};
 use std::path::{Component, Path, PathBuf};
@@ -49,7 +49,7 @@ impl<W: Write> Writer<W> {
     /// Adds a folder; the kernel requires a folder before its contents.
     ///
     /// # Errors
-    /// Returns errors of the sink.
+    /// Returns an error if writing to the sink fails.
     pub fn folder(&mut self, path: &str) -> io::Result<()> {
         self.header(
             path,
@@ -63,8 +63,9 @@ impl<W: Write> Writer<W> {
     /// Adds a file of `length` bytes with the permission bits `permissions`.
     ///
     /// # Errors
-    /// Returns errors of source and sink; `UnexpectedEof` if the source is shorter than stated;
-    /// `InvalidInput` from 4 GiB on, the limit of the format.
+    /// Returns an error if reading the source or writing to the sink fails; `UnexpectedEof` if the
+    /// source is shorter than stated; `InvalidInput` if the file has 4 GiB or more, which the
+    /// format does not allow.
     pub fn file(
         &mut self,
         path: &str,
@@ -100,7 +101,7 @@ impl<W: Write> Writer<W> {
     /// Adds a file with this content.
     ///
     /// # Errors
-    /// Returns the errors of [`Writer::file`].
+    /// Fails as [`Writer::file`] does.
     pub fn file_of_bytes(&mut self, path: &str, permissions: u32, bytes: &[u8]) -> io::Result<()> {
         self.file(path, permissions, bytes.len() as u64, &mut &bytes[..])
     }
@@ -108,7 +109,7 @@ impl<W: Write> Writer<W> {
     /// Adds a symbolic link to `target`.
     ///
     /// # Errors
-    /// Returns errors of the sink.
+    /// Returns an error if writing to the sink fails.
     pub fn link(&mut self, path: &str, target: &str) -> io::Result<()> {
         let length = u32::try_from(target.len()).map_err(|_| {
             io::Error::new(
@@ -131,7 +132,7 @@ impl<W: Write> Writer<W> {
     /// Adds a character device file with its major and minor number.
     ///
     /// # Errors
-    /// Returns errors of the sink.
+    /// Returns an error if writing to the sink fails.
     pub fn character_device(&mut self, path: &str, device: (u32, u32)) -> io::Result<()> {
         self.header(
             path,
@@ -143,10 +144,10 @@ impl<W: Write> Writer<W> {
         )
     }
 
-    /// Completes the archive and returns the sink.
+    /// Completes the archive, and returns the sink to which it was written.
     ///
     /// # Errors
-    /// Returns errors of the sink.
+    /// Returns an error if writing to the sink fails.
     pub fn finish(mut self) -> io::Result<W> {
         self.header(TRAILER, &Header::default())?;
         self.sink.flush()?;
@@ -201,11 +202,12 @@ impl<W: Write> Writer<W> {
 }
 
 /// Adds everything below `folder` under the name `prefix`, sorted by name, so that the order on the
-/// disk does not matter. Adds only files and folders; a link or a device in a run folder is a bug.
+/// disk does not matter. Adds only files and folders; returns an error for anything else, because a
+/// run folder should contain no links or devices.
 ///
 /// # Errors
-/// Returns errors of reading the folder and of the sink; `InvalidData` for links, devices and names
-/// that are not UTF-8.
+/// Returns an error if reading the folder or writing to the sink fails; `InvalidData` for links,
+/// devices and names that are not UTF-8.
 pub fn add_tree<W: Write>(writer: &mut Writer<W>, folder: &Path, prefix: &str) -> io::Result<()> {
     writer.folder(prefix)?;
     let mut entries = std::fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
@@ -244,7 +246,7 @@ pub enum ReadError {
          memory (--memory)"
     )]
     Damaged(usize),
-    /// The archive contains a path that leads out of the folder.
+    /// A path in the archive leads out of the folder.
     #[error(
         "the archive contains the path `{0}`, which points outside its folder: the archive was \
          not unpacked"
@@ -253,9 +255,9 @@ pub enum ReadError {
     /// A file of the archive cannot be written.
     #[error("{path}: {error}: choose another folder with --out")]
     Write {
-        /// The path to write.
+        /// The path of the file.
         path: PathBuf,
-        /// The error of the system.
+        /// The error that the system reported.
         error: io::Error,
     },
 }
@@ -272,7 +274,7 @@ pub struct Entry<'a> {
 /// Reads the files and folders of an archive. Entries of other types are errors.
 ///
 /// # Errors
-/// Returns [`ReadError::Damaged`] and [`ReadError::Outside`].
+/// Returns [`ReadError::Damaged`] or [`ReadError::Outside`].
 pub fn read(archive: &[u8]) -> Result<Vec<Entry<'_>>, ReadError> {
     let mut entries = Vec::new();
     let mut position = 0;
@@ -325,7 +327,7 @@ pub fn read(archive: &[u8]) -> Result<Vec<Entry<'_>>, ReadError> {
     }
 }
 
-/// Writes the entries below `folder`, which must exist.
+/// Writes the entries into `folder`, which must exist.
 ///
 /// # Errors
 /// Returns [`ReadError::Write`].

@@ -1,5 +1,5 @@
-//! Reads Debian packages (deb(5)): an `ar` archive that contains a compressed tar archive. The
-//! reader starts no other program, so a kernel package can be used on any distribution.
+//! Reads Debian packages (deb(5)). A package is an `ar` archive that contains a compressed tar
+//! archive. The reader starts no other program, so it can read kernel packages on any distribution.
 
 use std::ffi::OsStr;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -15,20 +15,20 @@ pub enum DebError {
     #[error("{path}: {error}")]
     Read {
         path: PathBuf,
-        /// The error of the system or the decompressor.
+        /// The error that the system or the decompressor reported.
         error: io::Error,
     },
     /// The file is not a package.
     #[error("{0} is not a Debian package, or is damaged: fetch it again")]
     NoPackage(PathBuf),
-    /// The compression is unknown to this reader.
+    /// This reader does not know the compression.
     #[error(
         "{path} has an unknown compression ({member}): unpack it with dpkg-deb -x and give the \
          folder"
     )]
     Compression {
         path: PathBuf,
-        /// Name of the package's member with the unknown compression.
+        /// Name of the package's member that has the unknown compression.
         member: String,
     },
 }
@@ -40,20 +40,20 @@ pub struct PackedFile {
     pub content: Vec<u8>,
 }
 
-/// Largest file extracted from a package, in bytes: a defence against damaged or hostile packages.
-/// Kernel images are below 40 MB.
+/// Largest file that is extracted from a package, in bytes, to limit what a damaged or hostile
+/// package can do. Kernel images have less than 40 MB.
 const FILE_LENGTH_MAX: u64 = 512 << 20;
-/// Maximum length of a file name and the metadata next to it, in bytes.
+/// Maximum length of a file name and of the metadata stored with it, in bytes.
 const NAME_LENGTH_MAX: u64 = 64 << 10;
-/// Maximum memory for xz, in KiB. `xz -9` has a dictionary of 64 MiB, but a hostile header of 24
-/// bytes can ask for 4 GiB.
+/// Maximum memory for decompressing xz, in KiB. `xz -9` has a dictionary of 64 MiB, but a hostile
+/// header of 24 bytes can ask for 4 GiB.
 const XZ_MEMORY_MAX: u32 = 256 << 10;
-/// Maximum length of an unpacked package, in bytes: a hostile package of a few kB can unpack to any
-/// length. Kernels with all their modules have 0.5 GB.
+/// Maximum length of an unpacked package, in bytes. Without this limit, a hostile package of a few
+/// kB could unpack to any length. Kernels with all their modules have 0.5 GB.
 const UNPACKED_MAX: u64 = 4 << 30;
 
-/// Extracts the files that `wanted` selects, in the order of the package, until `enough` is
-/// satisfied.
+/// Extracts the files that `wanted` selects, in the order of the package. Stops when `enough`
+/// returns true for the files found so far.
 ///
 /// # Errors
 /// Returns [`DebError`].
@@ -69,9 +69,9 @@ pub fn extract(
     let mut archive = tar::Archive::new(data_member(package)?.take(UNPACKED_MAX));
     let mut found = Vec::new();
     let mut long_name = None;
-    // In raw mode, the crate passes on the entries that contain long names, so that
-    // [`name_of_next`] can limit their length. Otherwise the crate would read a name of any length
-    // into memory.
+    // In raw mode, the `tar` crate also returns the entries that carry long names, and
+    // [`name_of_next`] limits the length of these names. Otherwise the crate would read a name of
+    // any length into memory.
     for entry in archive.entries().map_err(read_error)?.raw(true) {
         let mut entry = entry.map_err(read_error)?;
         if let Some(name) = name_of_next(&mut entry).map_err(read_error)? {
@@ -99,9 +99,9 @@ pub fn extract(
     Ok(found)
 }
 
-/// Returns the path that this entry supplies for the next entry, because the header of the next
-/// entry is too short for the path. Returns `Some(None)` if the entry supplies something else, and
-/// `None` for an ordinary entry.
+/// If the path of the next entry is too long for a header, this entry contains the path. Returns
+/// this path, `Some(None)` if the entry supplies something else, and `None` if it is an ordinary
+/// entry.
 fn name_of_next(entry: &mut tar::Entry<'_, impl Read>) -> io::Result<Option<Option<PathBuf>>> {
     let kind = entry.header().entry_type();
     let is_extended = kind.is_pax_local_extensions();
@@ -183,8 +183,8 @@ fn data_member(package: &Path) -> Result<Box<dyn Read>, DebError> {
     }
 }
 
-/// Returns name and length of an archive member from its header (ar(5)); `None` if the header is
-/// damaged.
+/// Returns the name and the length of an archive member, from the member's header (ar(5)); `None`
+/// if the header is damaged.
 fn member(header: &[u8; 60]) -> Option<(String, u64)> {
     if &header[58..] != b"`\n" {
         return None;
@@ -240,7 +240,7 @@ pub(super) mod tests {
         bytes
     }
 
-    /// Returns a package compressed with gzip that contains these files.
+    /// Makes a package that is compressed with gzip and contains these files.
     pub(crate) fn package(files: &[(&str, &[u8])]) -> Vec<u8> {
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         gzip.write_all(&tar_of(files)).unwrap();
@@ -328,8 +328,9 @@ pub(super) mod tests {
     #[test]
     fn a_package_that_asks_for_gigabytes_of_memory_is_refused() {
         let mut xz = include_bytes!("../tests/data/two-files.tar.xz").to_vec();
-        // The block's header follows the stream's header of 12 bytes. Its fields are its length in
-        // words minus one, flags, filter, length of the property, and the dictionary's size.
+        // The header of the block comes after the header of the stream, which has 12 bytes. The
+        // fields of the block's header are its length in words minus one, flags, filter, length of
+        // the property, and the dictionary's size.
         let end = 12 + (usize::from(xz[12]) + 1) * 4 - 4;
         assert_eq!(
             xz[13..16],

@@ -1,9 +1,9 @@
-//! Diagnoses why a guest gave no result, from how its machine ended, its exported files and its
-//! console.
+//! Finds out why a guest gave no result. The diagnosis is based on how the guest's machine ended,
+//! its exported files and its console.
 //!
-//! `lab check` reports "bad" only for faults of the kernel. A kernel that panics after its boot is
-//! bad, and a kernel that does not boot is skipped. An error of the host stops the bisection, with
-//! an exit code that `git bisect run` does not take for a bad commit.
+//! `lab check` calls a kernel "bad" only if the kernel itself is at fault. If the kernel panics
+//! after its boot, it is bad; if it does not boot, it is skipped. An error of the host stops the
+//! bisection, with an exit code that `git bisect run` does not take for a bad commit.
 
 use std::fmt;
 use std::path::Path;
@@ -12,50 +12,50 @@ use serde::{Deserialize, Serialize};
 
 use super::guest_job::Ending;
 
-/// Number of the console's last lines that are shown with a failure.
+/// Number of the console's last lines that are shown together with a failure.
 const TAIL_LINES: usize = 12;
 
 /// Text that the first process writes to the console when it fails.
 pub(super) const GUEST_FAILED: &str = "tardy: the guest failed: ";
-/// Text that the first process writes once the kernel has booted, before the system settles and the
-/// measurement starts.
+/// Text that the first process writes to the console once the kernel has booted. This is before the
+/// system settles and the measurement starts.
 pub(super) const BOOTED: &str = "tardy: the guest has booted";
 
-/// The kind of failure.
+/// In what way a guest failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
-    /// The kernel panicked; the message of the panic.
+    /// The kernel panicked, with this message.
     Panic(String),
-    /// The kernel killed processes for lack of memory: the guest reported how many, or the console
-    /// shows it.
+    /// The kernel killed processes because memory was short, according to the guest's report or the
+    /// console.
     OutOfMemory,
-    /// The guest exceeded the host's time limit: the guest hung, or the host is too slow for the
-    /// job.
+    /// The guest did not end within the host's time limit, because the guest hung or because the
+    /// host is too slow for the job.
     WallLimit {
         /// The limit in seconds.
         limit_s: u64,
     },
     /// The guest's program did not end within the guest's time limit.
     TimeLimit,
-    /// The machine was switched off without a result.
+    /// The machine was switched off, but left no result.
     NoResult,
-    /// QEMU reported a panic of the guest's kernel, but the console shows no message of it.
+    /// QEMU reported that the guest's kernel panicked, but the console shows no message of a panic.
     Stopped,
-    /// The first process failed; its message.
+    /// The first process failed, with this message.
     Guest(String),
     /// The result is damaged.
     Torn(String),
-    /// QEMU failed; its message.
+    /// QEMU failed and printed this message.
     Qemu(String),
     /// The guest's program failed.
     Program {
         /// How the program ended.
         ending: Ending,
-        /// The end of the program's standard error.
+        /// The last lines of the program's standard error.
         stderr: String,
     },
-    /// The kernel does not run with the requested preemption model.
+    /// The kernel runs with another preemption model than the requested one.
     Preemption {
         /// The requested value.
         wanted: String,
@@ -66,27 +66,26 @@ pub enum Cause {
     Host(String),
 }
 
-/// A guest without a usable result.
+/// A guest that left no usable result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// The cause of the failure.
     pub cause: Cause,
-    /// The console's last lines.
+    /// The last lines of the console.
     pub console_tail: Vec<String>,
-    /// Whether the kernel had booted as far as the first process.
+    /// Whether the kernel had booted far enough to start the first process.
     #[serde(default)]
     pub has_booted: bool,
 }
 
-/// The conclusion that a failure allows about the kernel.
+/// What a failure shows about the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blame {
-    /// The kernel did not boot, or lacks a requirement. Its latencies are unknown.
+    /// The kernel did not boot, or lacks a requirement. The kernel's latencies are unknown.
     CannotTell,
     /// The kernel booted, and then panicked, hung or switched off.
     Kernel,
-    /// The host, QEMU, or the program in the guest failed. Such a failure shows nothing about the
-    /// kernel.
+    /// The host, QEMU, or the program in the guest failed. This shows nothing about the kernel.
     Host,
 }
 
@@ -100,8 +99,8 @@ impl Failure {
                 Blame::Kernel
             }
             Cause::Panic(_) | Cause::WallLimit { .. } | Cause::NoResult => Blame::CannotTell,
-            // The guest's clock continues while its kernel hangs, or while the kernel does not let
-            // the program run.
+            // The guest's clock keeps running even if its kernel hangs, or keeps the program from
+            // running.
             Cause::TimeLimit => Blame::Kernel,
             Cause::OutOfMemory
             | Cause::Guest(_)
@@ -202,7 +201,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Diagnoses a guest without exported files from its console.
+/// Finds out from the console why a guest exported no files.
 #[must_use]
 pub fn from_console(console: &str) -> Cause {
     const PANIC: &str = "Kernel panic - not syncing: ";
@@ -230,8 +229,8 @@ pub fn from_console(console: &str) -> Cause {
         .unwrap_or(Cause::NoResult)
 }
 
-/// Returns the console's text. Replaces bytes that are not text. Returns an empty text if the
-/// console was never written.
+/// Returns the console's text. Bytes that are not text are replaced. The text is empty if the guest
+/// never wrote to the console.
 #[must_use]
 pub fn read_console(path: &Path) -> String {
     String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned()

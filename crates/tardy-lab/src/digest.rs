@@ -25,7 +25,7 @@ impl Digest {
     /// Returns the digest of a file's content.
     ///
     /// # Errors
-    /// Returns errors of opening and reading the file.
+    /// Returns an error if the file cannot be opened or read.
     pub fn of_file(path: &Path) -> io::Result<Self> {
         let mut file = regular_file::open(path)?;
         let mut digester = Digester::default();
@@ -67,7 +67,8 @@ impl Digester {
         self.0.update(bytes);
     }
 
-    /// Adds a text or block preceded by its length, so that `ab` + `c` differs from `a` + `bc`.
+    /// Adds the length of a text or block, and then the text or block itself, so that `ab` + `c`
+    /// differs from `a` + `bc`.
     pub fn update_block(&mut self, bytes: &[u8]) {
         self.update(&(bytes.len() as u64).to_le_bytes());
         self.update(bytes);

@@ -1,11 +1,11 @@
-//! The memory that host and guest share (QEMU's ivshmem device). The memory contains a header and
-//! one archive. In a run from a snapshot, it first contains the job. While the guest measures, the
-//! header also contains its progress.
+//! The memory that host and guest share (QEMU's ivshmem device). It contains a header and one
+//! archive, in which the guest exports its result. If the run starts from a snapshot, the memory
+//! first contains the job. While the guest measures, the header also contains its progress.
 //!
-//! The guest sees the memory as a PCI resource, for which no kernel needs a driver. Writing to it
-//! costs negligible virtual time and wakes nothing on the host, so the measurement stays
-//! deterministic. The guest writes the header last, so a guest that stops during the export has
-//! exported nothing.
+//! To the guest, the memory is a resource of a PCI device, so the kernel needs no driver for it.
+//! Writing to the memory costs negligible virtual time and wakes nothing on the host, so the
+//! measurement stays deterministic. The guest writes the header last. So if the guest stops during
+//! the export, it has exported nothing.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -22,16 +22,16 @@ use super::qemu::SHARED_NAME;
 const HEADER_LENGTH: usize = 64;
 const PROGRESS_AT: usize = 24;
 const PHASE_AT: usize = PROGRESS_AT + 16;
-/// Marks a header that is followed by an archive.
+/// Magic of a header that is followed by an archive.
 const MAGIC: &[u8; 8] = b"tardylab";
-/// Marks the header of a guest that has stopped itself and waits for a job. No data follows this
-/// header.
+/// Magic of a header by which a guest announces that it has stopped itself and waits for a job. No
+/// data follows this header.
 const PAUSE_MAGIC: &[u8; 8] = b"tardywai";
-/// Marks a header that is followed by a job for the guest.
+/// Magic of a header that is followed by a job for the guest.
 const JOB_MAGIC: &[u8; 8] = b"tardyask";
 const VERSION: u32 = 1;
 
-/// Writes an archive into the shared memory; [`Sender::finish`] makes it valid.
+/// Writes an archive into the shared memory; [`Sender::finish`] marks it as complete.
 pub struct Sender {
     memory: SharedMapping,
     position: usize,
@@ -39,7 +39,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Starts an empty archive in this memory.
+    /// Starts an archive, still empty, in this memory.
     #[must_use]
     pub fn new(memory: SharedMapping) -> Self {
         Self {
@@ -52,7 +52,7 @@ impl Sender {
     /// Writes the header.
     ///
     /// # Errors
-    /// Returns `UnexpectedEof` when the memory is smaller than a header.
+    /// Returns `UnexpectedEof` if the memory is smaller than a header.
     pub fn finish(mut self) -> io::Result<()> {
         let length = self.position - HEADER_LENGTH;
         self.memory
@@ -72,19 +72,19 @@ fn header(magic: &[u8; 8], checksum: u32, length: usize) -> [u8; HEADER_LENGTH] 
 /// Announces that the guest is about to stop itself and wait for a job.
 ///
 /// # Errors
-/// Returns `UnexpectedEof` when the memory is smaller than a header.
+/// Returns `UnexpectedEof` if the memory is smaller than a header.
 pub fn announce_pause(memory: &mut SharedMapping) -> io::Result<()> {
     memory.write_at(0, &header(PAUSE_MAGIC, 0, 0))
 }
 
-/// Returns whether the guest last announced that it stops itself. `memory` is at least as long as
-/// the header.
+/// Returns whether the last thing that the guest announced is that it will stop itself and wait for
+/// a job. `memory` must be at least as long as the header.
 #[must_use]
 pub fn is_paused(memory: &[u8]) -> bool {
     memory.starts_with(PAUSE_MAGIC)
 }
 
-/// Encodes a job for the start of the shared memory.
+/// Encodes a job, as it is written to the start of the shared memory.
 #[must_use]
 pub fn job_block(job: &[u8]) -> Vec<u8> {
     let mut block = header(JOB_MAGIC, crc32fast::hash(job), job.len()).to_vec();
@@ -92,7 +92,7 @@ pub fn job_block(job: &[u8]) -> Vec<u8> {
     block
 }
 
-/// Reads the job that the host has left with [`job_block`].
+/// Reads the job that the host has written with [`job_block`].
 ///
 /// # Errors
 /// Returns `InvalidData` if there is no job.
@@ -122,10 +122,10 @@ pub fn read_job(memory: &SharedMapping) -> io::Result<Vec<u8>> {
     }
 }
 
-/// The progress of a guest's run, in virtual time.
+/// How far the guest's run is, in virtual time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuestProgress {
-    /// At most 24 letters of the phase's name.
+    /// The first 24 letters of the phase's name.
     pub phase: String,
     pub elapsed: Nanos,
     pub planned: Nanos,
@@ -134,7 +134,7 @@ pub struct GuestProgress {
 /// Writes the progress of a run into the header.
 ///
 /// # Errors
-/// Returns `UnexpectedEof` when the memory is smaller than a header.
+/// Returns `UnexpectedEof` if the memory is smaller than a header.
 pub fn tell_progress(
     memory: &mut SharedMapping,
     phase: &str,
@@ -153,9 +153,9 @@ pub fn tell_progress(
     memory.write_at(PROGRESS_AT, &block)
 }
 
-/// Returns the progress of the guest's run in `folder`; `None` before the guest measures. Letters
-/// of the phase's name that a terminal may not show are replaced by `?`, because a guest can write
-/// anything there.
+/// Returns how far the run of the guest in `folder` is; `None` before the guest measures.
+/// Characters of the phase's name that must not reach a terminal are replaced by `?`, because a
+/// guest can write anything there.
 #[must_use]
 pub fn progress(folder: &Path) -> Option<GuestProgress> {
     let mut header = [0; HEADER_LENGTH];
@@ -206,24 +206,24 @@ impl Write for Sender {
     }
 }
 
-/// Why the shared memory holds no archive.
+/// Why there is no archive in the shared memory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReceiveError {
-    /// The guest never completed its archive.
+    /// The guest did not complete its archive.
     #[error("the guest returned no result")]
     Nothing,
-    /// The header has another version.
+    /// The header has a version that this program does not know.
     #[error(
         "the guest's binary uses version {0} of the exchange, this one uses {VERSION}: use the \
          same build for both"
     )]
     Version(u32),
-    /// The archive does not match its header.
+    /// The archive differs from what its header states.
     #[error("the guest's result is incomplete")]
     Torn,
 }
 
-/// Returns the archive in the bytes of the shared memory.
+/// Returns the archive from the content of the shared memory.
 ///
 /// # Errors
 /// Returns [`ReceiveError`].

@@ -1,4 +1,4 @@
-//! An experiment: every variant with every replica, each in a separate guest. The guests are
+//! An experiment: measures every variant in every replica, each in a separate guest. The guests are
 //! distributed over the host's CPUs.
 
 use std::path::{Path, PathBuf};
@@ -74,65 +74,67 @@ pub struct Experiment<'a> {
     pub machine: &'a Machine,
     /// Number of replicas, which are numbered from 0.
     pub replicas: u32,
-    /// The part of the guests that runs here.
+    /// The part of the experiment that runs on this machine.
     pub shard: Shard,
     /// Whether each guest runs twice, to compare the samples of both runs.
     pub twice: bool,
-    /// Returns the job for a replica, with the replica's seed for the probes.
+    /// Returns the job for a replica, which contains the seed for the probes in this replica.
     pub job_of_replica: &'a (dyn Fn(u32) -> GuestJob + Sync),
     /// The static program for the guests.
     pub binary: &'a Path,
-    /// Returns further files for the guests of a variant.
+    /// Returns the additional files for the guests of a variant.
     pub added: &'a (dyn Fn(&Variant) -> Vec<AddedFile> + Sync),
-    /// Time limit for each guest, on the host's clock.
+    /// Time limit for each guest in wall-clock time of the host.
     pub wall_limit: Duration,
     /// Number of guests that run at the same time.
     pub jobs: usize,
-    /// The cache. Its locks show which CPUs of the host are in use by other labs.
+    /// The cache. Its locks show which of the host's CPUs other labs use.
     pub cache: &'a Cache,
-    /// The snapshots, if every guest starts from a snapshot.
+    /// The snapshots; absent if the guests boot.
     pub snapshots: Option<&'a Snapshots>,
-    /// The plugin and its settings, if every guest is watched. A second run is not watched, so that
-    /// it shows whether watching changed the first.
+    /// The plugin and its settings; absent if the guests are not watched. A second run is not
+    /// watched, so that it shows whether watching changed the first.
     pub watching: Option<&'a WatchSetup>,
     /// The folder that contains the run folders, `VARIANT/replica-NNN`.
     pub out: &'a Path,
-    /// Returns whether this outcome makes further guests unnecessary. Guests that already run
-    /// finish.
+    /// Returns whether further guests are unnecessary after this outcome. Guests that already run
+    /// are still completed.
     pub is_decided: &'a (dyn Fn(&Outcome) -> bool + Sync),
 }
 
 /// The outcome of one guest.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// Index of the variant.
+    /// Index of the guest's variant.
     pub variant: usize,
-    /// Number of the replica.
+    /// Number of the guest's replica.
     pub replica: u32,
     /// Run folder of the guest.
     pub folder: PathBuf,
     /// Result of the guest.
     pub result: Result<Provenance, Failure>,
-    /// The result of the second run, if a second run was made.
+    /// How the second run compares; absent if there was none.
     pub repetition: Option<Repetition>,
-    /// Time on the host, for both runs together.
+    /// Wall time on the host; if the run was repeated, both runs together.
     pub wall: Duration,
 }
 
-/// The comparison with a second run of the same guest.
+/// How a second run of the same guest compares with the first.
 #[derive(Debug, Clone)]
 pub enum Repetition {
     /// The samples are equal.
     Same,
-    /// The samples differ: something is not deterministic. The second run's folder is kept.
+    /// The samples differ, so something in the guest is not deterministic. The folder of the second
+    /// run is not removed.
     Different(PathBuf),
     /// The second run failed.
     Failed(Failure),
 }
 
 impl Experiment<'_> {
-    /// Returns the variant and replica of each guest. All variants of a replica come before the
-    /// next replica, so that an interrupted experiment is comparable.
+    /// Returns the variant and the replica of each guest, in the order in which the guests run. All
+    /// variants of a replica come before the next replica, so that an interrupted experiment is
+    /// comparable.
     #[must_use]
     pub fn guests(&self) -> Vec<(usize, u32)> {
         let all = (0..self.replicas)
@@ -151,9 +153,9 @@ impl Experiment<'_> {
             .join(format!("replica-{replica:03}"))
     }
 
-    /// Runs all guests, or stops early once an outcome decides. Calls `began` with variant, replica
-    /// and folder when a guest starts, and `done` when it ends, both from several threads. Returns
-    /// the outcomes in the order of variants and replicas.
+    /// Runs all guests; stops early if an outcome makes further guests unnecessary. Several threads
+    /// call `began` with variant, replica and folder when a guest starts, and `done` with the
+    /// outcome when it ends. Returns the outcomes in the order of variants and replicas.
     #[must_use]
     pub fn run(
         &self,
@@ -196,8 +198,8 @@ impl Experiment<'_> {
         outcomes
     }
 
-    /// Fails if the samples of a watched guest differ from those of the same guest without
-    /// watching. If that guest was not run before, there is nothing to compare.
+    /// If this watched guest has also run unwatched before, fails if the samples of the two runs
+    /// differ.
     fn compared_with_unwatched(&self, provenance: Provenance) -> Result<Provenance, Failure> {
         if self.watching.is_none() {
             return Ok(provenance);
@@ -260,7 +262,7 @@ impl Experiment<'_> {
     }
 }
 
-/// Returns the path of the second run of the guest in `folder`.
+/// Returns the path for the second run of the guest in `folder`.
 #[must_use]
 pub fn again_folder(folder: &Path) -> PathBuf {
     let mut again = folder.as_os_str().to_owned();

@@ -2,12 +2,12 @@
 //!
 //! The first process mounts the kernel's file systems, and sleeps until the kernel's work after the
 //! boot is over. Then it starts a child that does the job; the child is usually the same binary.
-//! The first process also collects every orphan, exports the result and switches the machine off.
-//! If the host keeps snapshots, the first process stops the machine before it starts the child. The
+//! The first process also reaps every orphan, exports the result, and switches the machine off. If
+//! the host uses snapshots, the first process stops the machine before it starts the child. The
 //! first process has one thread and sleeps while the measurement runs.
 //!
-//! In virtual time an explanation never names the host as the cause: other tasks of the host take
-//! no time that the guest sees.
+//! In virtual time, no explanation names the host as the cause, because other tasks of the host
+//! take no time that the guest can see.
 
 mod app;
 mod clocks;
@@ -44,20 +44,20 @@ pub const SHELL: &str = "/bin/busybox";
 /// Real-time priority of the first process: below every probe's.
 const PRIORITY: u32 = 50;
 
-/// The only argument of the process that measures.
+/// The only argument of the child process that measures.
 const MEASURE: &str = "measure-for-guest";
 
 pub use app::{launch, launcher};
 
-/// Environment variable that marks the process that causes injected delays.
+/// Environment variable that marks the process that triggers the injected delays.
 const INJECTOR_VARIABLE: &str = "TARDY_GUEST_INJECTOR";
 
-/// Returns whether this process is the first one of a guest of the lab, or a helper that the first
-/// one started.
+/// Returns whether this process is the first one of a guest of the lab, or a helper process that
+/// the first one started.
 #[must_use]
 pub fn is_guest_init() -> bool {
-    // The first process of a PID namespace, such as the supervisor of the loads, also has ID 1. But
-    // only the first process of the machine finds /proc not mounted.
+    // The first process of a PID namespace also has ID 1, for example the supervisor of the loads.
+    // But only the first process of a machine starts before /proc is mounted.
     let is_first = std::process::id() == 1 && !Path::new("/proc/self").exists();
     (is_first || std::env::var_os(INJECTOR_VARIABLE).is_some()) && Path::new(JOB_PATH).exists()
 }
@@ -66,7 +66,7 @@ pub fn is_guest_init() -> bool {
 /// measurement.
 ///
 /// # Errors
-/// Returns an error for an unreadable job, or a job with another task.
+/// Returns an error if the job cannot be read, or has another task.
 pub fn measurement(mut arguments: impl Iterator<Item = OsString>) -> Option<io::Result<Request>> {
     (arguments.nth(1)? == MEASURE).then(|| match read_job()?.task {
         Task::Measure(request) => Ok(*request),
@@ -80,12 +80,12 @@ pub fn measurement(mut arguments: impl Iterator<Item = OsString>) -> Option<io::
 pub fn progress_listener() -> Option<impl FnMut(&str, Nanos, Nanos)> {
     let mut memory = pci::shared_header().ok()?;
     Some(move |phase: &str, elapsed, planned| {
-        // The mapping always has room for the header.
+        // This cannot fail, because the mapping always has room for the header.
         let _ = exchange::tell_progress(&mut memory, phase, elapsed, planned);
     })
 }
 
-/// Returns the program that measures: this binary, which reads its request from the job.
+/// Returns the program that measures: this binary, which reads from the job what to measure.
 fn measurement_program() -> Program {
     Program {
         path: None,
@@ -97,14 +97,15 @@ fn read_job() -> io::Result<GuestJob> {
     Ok(serde_json::from_slice(&std::fs::read(JOB_PATH)?)?)
 }
 
-/// Does the job and switches the machine off. Returns only if switching off fails. The kernel then
-/// panics, and the host detects the panic.
+/// Does the job and switches the machine off. Returns only if the machine cannot be switched off.
+/// The kernel then panics because its first process ends, and the host notices the panic.
 pub fn run() -> io::Error {
     if std::process::id() != 1 {
         inject::run();
     }
     if let Err(error) = try_run() {
-        // The console is the only output. The host shows its last lines.
+        // The message goes to the console, because there is no other output. The host shows the
+        // last lines of the console.
         tardy_sys::say!("{GUEST_FAILED}{error}");
     }
     init::power_off()
@@ -123,7 +124,8 @@ fn try_run() -> io::Result<()> {
     }
     init::hold_back_child_signal()?;
     // The priority must be above that of the loads, otherwise loads could delay the time limit.
-    // This process sleeps while the measurement runs, and its children do not inherit the priority.
+    // Nevertheless it does not disturb the measurement: this process sleeps meanwhile, and its
+    // children do not inherit the priority.
     if let Err(error) = sched::set_policy(0, Policy::Fifo { priority: PRIORITY }) {
         remarks.push(format!(
             "the first process has no real-time priority: {error}"
@@ -148,7 +150,7 @@ fn try_run() -> io::Result<()> {
         std::fs::write(SCENARIO_PATH, scenario)?;
     }
     // The plugin takes the last clock read before the mark as the program's start, so no other read
-    // may follow this one.
+    // may come between this one and the mark.
     let (count_at_start, started_at) = clocks::read();
     watched::say::<{ watched::BEGIN }>();
     let ending = match (&job.task, missing) {
@@ -194,10 +196,11 @@ fn try_run() -> io::Result<()> {
     hand_out::hand_out(&report)
 }
 
-/// Starts the program and its companions, and collects children until the program has ended or its
-/// time is over.
+/// Starts the program and its companion processes, and reaps children until the program has ended
+/// or the time limit has passed.
 fn run_program(program: &Program, job: &GuestJob) -> io::Result<Ending> {
-    // A measurement makes its own run folder; another program gets a folder for its output.
+    // A measurement makes its own run folder; for any other program, a folder for its output is
+    // made here.
     if program.path.is_some() {
         std::fs::create_dir_all(OUTPUT_FOLDER)?;
     }
@@ -233,11 +236,11 @@ fn run_program(program: &Program, job: &GuestJob) -> io::Result<Ending> {
     let deadline = Instant::now() + job.time_limit.to_std();
     let ending = collect_until_ended(child.id(), deadline)?;
     if let Some(mut injector) = injector {
-        // The injector may have ended and been collected above.
+        // The injector may have ended and been reaped above.
         injector.kill().ok();
     }
     if let Some(loads) = &mut loads {
-        // If the loads were collected above, their end can no longer be queried.
+        // If the loads were reaped above, `try_wait` returns an error.
         let have_ended = !matches!(loads.try_wait(), Ok(None));
         loads.kill().ok();
         if have_ended {
@@ -251,8 +254,8 @@ fn run_program(program: &Program, job: &GuestJob) -> io::Result<Ending> {
     Ok(Ending::TimeLimit)
 }
 
-/// Sets the environment of every program of the guest. Unblocks all signals: the first process
-/// blocks SIGCHLD, and a shell that inherited this would wait for its children forever.
+/// Sets the environment that every program of the guest gets. Also unblocks all signals: the first
+/// process blocks SIGCHLD, and a shell that inherited this would wait for its children forever.
 fn in_guest(command: &mut Command) -> &mut Command {
     kill_with_parent(command)
         .env_clear()
@@ -264,8 +267,8 @@ fn in_guest(command: &mut Command) -> &mut Command {
         .stdin(Stdio::null())
 }
 
-/// Starts the job's loads for a program that starts none itself. The messages of the loads go to
-/// `log`.
+/// Starts the job's loads beside a program that does not start loads itself. The messages of the
+/// load processes go to `log`.
 fn start_loads(loads: &[String], length: Nanos, log: &std::fs::File) -> io::Result<Child> {
     let mut command = Command::new("/proc/self/exe");
     in_guest(&mut command)
@@ -277,7 +280,7 @@ fn start_loads(loads: &[String], length: Nanos, log: &std::fs::File) -> io::Resu
     command.spawn()
 }
 
-/// Collects every child until `process` has ended. Returns `None` at the deadline.
+/// Reaps every child until `process` has ended. Returns `None` if the deadline passes first.
 fn collect_until_ended(process: u32, deadline: Instant) -> io::Result<Option<Ending>> {
     let mut found = None;
     collect_until(deadline, |ended, ending| {
@@ -289,7 +292,7 @@ fn collect_until_ended(process: u32, deadline: Instant) -> io::Result<Option<End
     Ok(found)
 }
 
-/// Collects every child, and calls `is_last` with its ID and its end, until `is_last` returns true
+/// Reaps every child, and passes its ID and how it ended to `is_last`, until `is_last` returns true
 /// or the deadline has passed.
 fn collect_until(
     deadline: Instant,

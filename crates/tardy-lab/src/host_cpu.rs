@@ -1,5 +1,5 @@
-//! CPUs of the host for guests. The two threads of QEMU take turns, so a guest is bound to one CPU.
-//! Each lab on the host takes CPUs that no other lab uses.
+//! Chooses CPUs of the host for guests. Each guest is bound to one CPU, because the two threads of
+//! QEMU take turns. If several labs run on the host, each uses CPUs that no other lab uses.
 
 use tardy_sys::affinity;
 
@@ -8,28 +8,28 @@ use super::cache::{Cache, Lock};
 /// The CPU that this thread, and the QEMU processes that it starts, are bound to.
 #[derive(Debug)]
 pub struct HostCpu {
-    /// Lock of the CPU, held until this value is dropped; absent if other labs use all CPUs, and
-    /// this one shares a CPU with them.
+    /// Lock of the CPU, held until this value is dropped; absent if other labs use all CPUs, so
+    /// that this lab shares a CPU with one of them.
     _turn: Option<Lock>,
 }
 
 impl HostCpu {
     /// Binds this thread to a CPU that no other lab uses, or to any CPU if all are used. `worker`
-    /// numbers the threads of this lab from 0.
+    /// is the number of this thread among the lab's worker threads, from 0.
     #[must_use]
     pub fn take(cache: &Cache, worker: usize) -> Self {
         let cpus = affinity::get(0).unwrap_or_default();
         let (cpu, turn) = choose(&cpus, worker, |cpu| cache.try_lock(&format!("cpu-{cpu}")));
         if let Some(cpu) = cpu {
-            // If the kernel refuses this, guests only take longer.
+            // If the kernel refuses to bind the thread, guests only take longer.
             affinity::set(0, &[cpu]).ok();
         }
         Self { _turn: turn }
     }
 }
 
-/// Returns the first CPU whose lock `turn` can take, in a search that starts at the worker's own
-/// CPU. If all locks are held, returns the worker's own CPU without a lock.
+/// Returns the first CPU whose lock `turn` can take; the search starts at the worker's own CPU. If
+/// all locks are held, returns the worker's own CPU without a lock.
 fn choose<T>(
     cpus: &[u32],
     worker: usize,

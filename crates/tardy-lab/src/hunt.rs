@@ -1,15 +1,16 @@
-//! The hunt: a search for the program with the longest section.
+//! The hunt searches for the program that causes the longest section.
 //!
-//! A hunt consists of rounds. Each round is a separate search: its random numbers come from the
-//! hunt's seed and the round's number, and it uses only its own results. The rounds of a hunt can
-//! therefore run on several machines, in any order, with the same result. In a round, guests run
-//! one after the other, all from the same snapshot, each with several programs. Programs with
-//! new call paths of long sections, or with longer sections than before, are kept, and programs of
-//! later guests are mutations of them. A random search draws all programs instead; it is the
-//! control.
+//! A hunt consists of rounds. Each round is a separate search. Its random numbers come only from
+//! the hunt's seed and the round's number, and it uses only results of its own guests. So the
+//! rounds of a hunt can run on several machines and in any order, with the same result. The guests
+//! of a round run one after the other. All guests start from the same snapshot, and each guest runs
+//! several programs. A program is kept if it causes a long section with a new call path, a longer
+//! section with a known call path, or a larger latency than before. Programs of later guests are
+//! mutations of programs that were kept. A random search serves as the control: it draws all
+//! programs at random.
 //!
-//! [`mutation`] draws and changes programs, [`corpus`] keeps the best, [`reduction`] shortens a
-//! program that was found, and [`folder`] keeps the results of every guest. [`guests`] runs the
+//! [`mutation`] draws and changes programs, [`corpus`] keeps the best, [`reduction`] shortens the
+//! programs of a finding, and [`folder`] keeps the results of every guest. [`guests`] runs the
 //! guests.
 
 pub mod corpus;
@@ -36,21 +37,21 @@ pub struct NoResult(pub String);
 /// Runs programs in guests.
 pub trait Bench: Sync {
     /// Runs the programs one after the other in one guest that starts from the snapshot. Returns
-    /// the result of each, or why there is none.
+    /// the result of each program, or why it has no result.
     fn run(&self, programs: &[Program]) -> Result<Vec<ProgramResult>, NoResult>;
 }
 
-/// How a program is chosen.
+/// How the programs of a search are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
-    /// By mutation of the best programs of the round.
+    /// By mutation of the best programs that the round has found so far.
     Guided,
     /// At random.
     Random,
 }
 
 impl Choice {
-    /// Returns the name of the choice's folder.
+    /// Returns the name of the folder with the searches that choose programs in this way.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -60,26 +61,26 @@ impl Choice {
     }
 }
 
-/// A search in progress.
+/// A search that is in progress.
 pub struct Hunt<'a> {
     pub question: &'a HuntQuestion,
     pub choice: Choice,
-    /// The sections of a guest in which no program runs.
+    /// The sections that occur in a guest while no program runs.
     pub idle: &'a Idle,
     pub folder: &'a HuntFolder,
     pub bench: &'a dyn Bench,
-    /// Returns whether to start another guest.
+    /// Decides whether another guest is started.
     pub go_on: &'a (dyn Fn() -> bool + Sync),
     /// Is called after each guest.
     pub done: &'a (dyn Fn(GuestPlace, &GuestResult) + Sync),
 }
 
 impl Hunt<'_> {
-    /// Runs the missing guests of these rounds, `jobs` rounds at a time, until [`Self::go_on`]
-    /// returns false.
+    /// Runs the missing guests of these rounds, up to `jobs` rounds at the same time, until
+    /// [`Self::go_on`] returns false.
     ///
     /// # Errors
-    /// Returns errors of the hunt's folder.
+    /// Returns an error if the hunt's folder cannot be read or written.
     pub fn run(
         &self,
         rounds: impl Iterator<Item = u32> + Send,
@@ -104,7 +105,8 @@ impl Hunt<'_> {
         failures.into_iter().next().map_or(Ok(()), Err)
     }
 
-    /// Runs the missing guests of a round. The results of earlier guests come from the folder.
+    /// Runs the missing guests of a round. Results of guests that ran earlier are read from the
+    /// folder.
     fn round(&self, round: u32) -> Result<(), HuntFolderError> {
         let mut corpus = Corpus::new(self.idle);
         for guest in 0..self.question.guests_a_round {
@@ -132,8 +134,8 @@ impl Hunt<'_> {
         Ok(())
     }
 
-    /// Returns the programs of a guest. They depend only on the question, the guest's place and the
-    /// results of the round's earlier guests.
+    /// Returns the programs that a guest runs. They depend only on the hunt's question, the guest's
+    /// round and number, and the results of earlier guests of the round.
     fn programs(&self, place: GuestPlace, corpus: &Corpus<'_>) -> Vec<Program> {
         let mut random = mutation::random_of(self.question.seed, self.choice, place);
         let mut programs: Vec<Program> = Vec::new();
@@ -142,7 +144,7 @@ impl Hunt<'_> {
                 Choice::Guided => mutation::next(&mut random, corpus),
                 Choice::Random => mutation::random_program(&mut random),
             };
-            // A program identifies its result, so a guest runs each program once.
+            // Results are found by their programs, so no guest runs a program twice.
             if !programs.contains(&program) {
                 programs.push(program);
             }
@@ -159,8 +161,8 @@ mod tests {
     use crate::experiment::Shard;
     use crate::hunt::corpus::tests::{made_result, question};
 
-    /// A guest in which the length of a section is the number of timers, and the call path depends
-    /// on the first operation.
+    /// A simulated guest. In its results, a section is as long as the program's number of timers,
+    /// and the call path depends on the first operation.
     pub(super) struct MadeBench;
 
     impl Bench for MadeBench {
@@ -240,7 +242,7 @@ mod tests {
     #[test]
     fn a_guided_search_finds_more_than_a_random_one() {
         let folder = tempfile::tempdir().unwrap();
-        // A search needs some guests before it has learned anything.
+        // A search learns only after it has run some guests.
         let question = HuntQuestion {
             guests_a_round: 20,
             ..question()

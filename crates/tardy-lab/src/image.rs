@@ -1,17 +1,18 @@
-//! Recognises kernel images: their architecture and version.
+//! Recognises kernel images, and reads their architecture and version.
 //!
 //! Formats: Documentation/arch/x86/boot.rst (header at 0x1f1), Documentation/arch/arm64/booting.rst
 //! and Documentation/arch/riscv/boot-image-header.rst (magic at 0x38).
 
 use super::architecture::Architecture;
 
-/// The properties that an image states about itself.
+/// What an image states about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
     /// The architecture on which the image boots.
     pub architecture: Architecture,
-    /// Release and build, such as `6.1.0-56-rt-amd64 (...) #1 SMP PREEMPT_RT Debian 6.1.192-2
-    /// (...)`; absent if the version is in the compressed part of the image.
+    /// Release and build, such as
+    /// `6.1.0-56-rt-amd64 (...) #1 SMP PREEMPT_RT Debian 6.1.192-2 (...)`; absent if they are in
+    /// the compressed part of the image.
     pub version: Option<String>,
 }
 
@@ -35,7 +36,7 @@ pub enum ImageError {
     Unknown,
 }
 
-/// Recognises a kernel image by the bytes of its file.
+/// Recognises a kernel image from the bytes of its file.
 ///
 /// # Errors
 /// Returns [`ImageError`] for files that do not boot.
@@ -76,7 +77,7 @@ pub fn recognise(bytes: &[u8]) -> Result<Image, ImageError> {
 }
 
 /// Returns the text to which the field `kernel_version` points. The field is at 0x20e, and contains
-/// an offset from 0x200.
+/// the offset of the text relative to 0x200.
 fn x86_version(bytes: &[u8]) -> Option<String> {
     let pointer = u16::from_le_bytes(*bytes.get(0x20e..)?.first_chunk()?);
     text_at(bytes, usize::from(pointer) + 0x200)
@@ -107,7 +108,7 @@ fn text_at(bytes: &[u8], start: usize) -> Option<String> {
 pub(super) mod tests {
     use super::*;
 
-    /// Returns the smallest file that is recognised as a bzImage.
+    /// Returns the shortest content that is recognised as a bzImage.
     pub(crate) fn bzimage(version: &str) -> Vec<u8> {
         let mut bytes = vec![0; 0x400];
         bytes[0x1fe..0x200].copy_from_slice(&[0x55, 0xaa]);

@@ -1,7 +1,7 @@
 //! The guest's initial file system: the static binary as /init, its job, and additional files.
 //!
-//! The archive is uncompressed, because every kernel can read such an archive and QEMU copies it at
-//! once. The same input gives the same bytes.
+//! The archive is uncompressed, because every kernel can read that, and because QEMU copies it all
+//! at once. The same input gives the same bytes.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -15,27 +15,28 @@ use super::cpio::Writer;
 use super::digest::{Digest, Digester};
 use super::guest_job::{GuestJob, JOB_PATH};
 
-/// Folders that /init mounts on, or that programs expect. A folder precedes its contents.
+/// Folders on which /init mounts file systems, or that programs expect. Each folder comes before
+/// its contents.
 const FOLDERS: [&str; 13] = [
     "bin", "dev", "etc", "lib", "mnt", "proc", "root", "run", "sys", "tmp", "usr", "var", "var/tmp",
 ];
 
-/// A file of the host that is put into the guest.
+/// A file of the host that is added to the guest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddedFile {
     /// Path on the host.
     pub source: PathBuf,
     /// Path in the guest, without the leading slash.
     pub path: String,
-    /// Whether the file is a program.
+    /// Whether the file gets the permission to be executed.
     pub executable: bool,
 }
 
-/// Writes the archive. The loaded part of `binary` becomes /init. The kernel starts /init, which
-/// restarts itself as `/proc/self/exe`.
+/// Writes the archive. The part of `binary` that the kernel loads becomes /init. The kernel starts
+/// /init, which restarts itself as `/proc/self/exe`.
 ///
 /// # Errors
-/// Returns errors of reading the files and of writing to `sink`; the message names the file.
+/// Returns an error if reading a file or writing to `sink` fails; the message names the file.
 pub fn write<W: Write>(
     sink: W,
     binary: &Path,
@@ -79,7 +80,7 @@ pub fn write<W: Write>(
 /// Returns the digest of the archive that [`write()`] writes.
 ///
 /// # Errors
-/// Returns the errors of [`write()`].
+/// Fails as [`write()`] does.
 pub fn digest(binary: &Path, job: &GuestJob, added: &[AddedFile]) -> io::Result<Digest> {
     Ok(write(Digester::default(), binary, job, added)?.finish())
 }
@@ -97,7 +98,7 @@ fn file_of<W: Write>(
         .map_err(naming(source))
 }
 
-/// Returns a function that adds the file's name to an error.
+/// Returns a function that adds the name of the file to an error.
 fn naming(source: &Path) -> impl Fn(io::Error) -> io::Error {
     move |error| io::Error::new(error.kind(), format!("{}: {error}", source.display()))
 }

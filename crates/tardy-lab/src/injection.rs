@@ -11,11 +11,11 @@ use tardy_core::units::Nanos;
 pub const MODULE_PATH: &str = "/lib/tardy_inject.ko";
 /// File name of the module, in a folder named after the kernel's release.
 pub const MODULE_NAME: &str = "tardy_inject.ko";
-/// Path of the log of the firings in a run folder.
+/// Path, within a run folder, of the module's log of delays.
 pub const LOG_PATH: &str = "trace/inject.csv";
-/// The longest delay that the module makes (DELAY_NS_MAX in inject/tardy_inject.c).
+/// The longest delay that the module accepts (DELAY_NS_MAX in inject/tardy_inject.c).
 const LENGTH_MAX: Nanos = Nanos::from_millis(50);
-/// Maximum number of delays in the module's log (LOG_ENTRIES_MAX in inject/tardy_inject.c).
+/// Maximum number of delays that the module can log (LOG_ENTRIES_MAX in inject/tardy_inject.c).
 const COUNT_MAX: u32 = 4096;
 
 /// The context in which the module keeps the CPU busy.
@@ -25,11 +25,11 @@ pub enum Context {
     PreemptionOff,
     InterruptsOff,
     Softirq,
-    /// A section under a raw spinlock, which spins on every kernel.
+    /// A section under a raw spinlock. Waiters for such a lock spin on every kernel.
     RawSpinlock,
-    /// A section under a spinlock, which sleeps on PREEMPT_RT.
+    /// A section under a spinlock. On PREEMPT_RT, waiters for such a lock sleep.
     Spinlock,
-    /// A system call that holds no lock and disables nothing.
+    /// A system call that holds no lock and disables neither interrupts nor preemption.
     Plain,
 }
 
@@ -44,7 +44,7 @@ impl Context {
         Self::Plain,
     ];
 
-    /// Returns the module's name for the context.
+    /// Returns the name that the module uses for the context.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -69,20 +69,21 @@ pub struct Injection {
 }
 
 impl Injection {
-    /// Default number of delays.
+    /// Number of delays if the user gives none.
     pub const COUNT_DEFAULT: u32 = 30;
     /// Time from the start to the first delay. The start is the program's start; for a measurement,
-    /// it is the moment when the measurement has made its files. The probes already run when the
-    /// first delay starts.
+    /// it is the moment when the measurement has made its files. The first delay comes late enough
+    /// that the probes already run.
     pub const FIRST_AFTER: Nanos = Nanos::from_secs(1);
 
-    /// Returns the due time of delay number `index`, from the start described at
+    /// Returns when delay number `index` is due, from the start that is described at
     /// [`Self::FIRST_AFTER`].
     ///
-    /// The system settles between two delays. The distance of their due times is a whole number of
-    /// ms plus 24/29 ms, for every length of the delays. So 29 delays meet 29 evenly distributed
-    /// phases of every period that divides 1 ms. Pauses of a fixed length would not distribute the
-    /// delays evenly: the guest's time to wake up and to fire would shift the phases.
+    /// Between two delays, the system has time to settle. Whatever the length of the delays,
+    /// successive due times are a whole number of ms plus 24/29 ms apart. So for every period that
+    /// divides 1 ms, 29 delays start at 29 evenly distributed points of the period. Pauses of a
+    /// fixed length would not distribute the delays evenly, because the guest also takes time to
+    /// wake up and to fire, which would shift the points.
     #[must_use]
     pub fn due(self, index: u32) -> Nanos {
         const MILLISECOND: i64 = 1_000_000;
@@ -96,7 +97,7 @@ impl Injection {
     }
 }
 
-/// The text does not describe a delay.
+/// A text that does not describe a delay.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` is not a delay ({reason}): write CONTEXT:TIME or CONTEXT:TIME:COUNT, as in \
@@ -165,7 +166,8 @@ impl fmt::Display for Injection {
     }
 }
 
-/// One delay as the module logged it. The times are on CLOCK_MONOTONIC, read within the section.
+/// One delay, as it is in the module's log. The times are on CLOCK_MONOTONIC. The module reads them
+/// within the section that it makes, so the section is a little longer than the delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InjectedDelay {
     /// When the delay started.
@@ -174,7 +176,7 @@ pub struct InjectedDelay {
     pub ended: Nanos,
 }
 
-/// Reads the module's log.
+/// Parses the module's log.
 ///
 /// # Errors
 /// Returns the number, counted from 1, of the first line that is not in the module's format.

@@ -1,6 +1,6 @@
-//! Stores the digest of the samples of each unwatched guest in the cache, under the digest of the
-//! guest's inputs. The samples of a watched guest with the same inputs are compared with this
-//! digest.
+//! Stores a digest of the samples of each unwatched guest in the cache; the digest of the guest's
+//! inputs is the key. When a guest with the same inputs runs watched, its samples are compared with
+//! this digest.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,10 +9,10 @@ use super::cache::{Cache, write_whole};
 use super::machine::Accelerator;
 use super::provenance::Provenance;
 
-/// Folder of the digests in the cache.
+/// Name of the cache's folder with the digests.
 const FOLDER: &str = "samples";
 
-/// The samples of a watched guest differ from those of the same guest without watching.
+/// A watched guest has other samples than the same guest had when it was not watched.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "with --watch, the guest's samples ({found}) differ from those without --watch ({kept}): \
@@ -25,14 +25,15 @@ pub struct OtherSamples {
     path: PathBuf,
 }
 
-/// Stores the digest of an unwatched guest. Failures to write the cache are ignored.
+/// Stores the digest of an unwatched guest's samples. Errors are ignored.
 pub(super) fn keep(cache: &Cache, provenance: &Provenance) {
     if let Some(digests) = Digests::of(provenance) {
         digests.keep(cache);
     }
 }
 
-/// Compares a watched guest with the same guest unwatched, if that was measured.
+/// If the same guest has run unwatched before, compares the samples of the watched guest with those
+/// of that run.
 ///
 /// # Errors
 /// Returns [`OtherSamples`].
@@ -47,8 +48,8 @@ struct Digests<'a> {
 }
 
 impl<'a> Digests<'a> {
-    /// Returns the digests of a guest; `None` without samples, and on the host's clock, where no
-    /// run repeats exactly.
+    /// Returns the digests of a guest; `None` if it has no samples, or if it used the host's clock,
+    /// with which no run repeats exactly.
     fn of(provenance: &'a Provenance) -> Option<Self> {
         let samples = provenance
             .sample_digest

@@ -1,10 +1,10 @@
-//! Kernels to boot: the source of a kernel, and the image found there.
+//! Finds the kernel that the user names, and its image.
 //!
-//! A path names an image, a Debian package, or a folder (an unpacked package, a kernel tree, or
-//! /boot with one kernel in it). `debian:6.1-rt` names a package of the machine's own package
-//! sources. Once resolved, the package is pinned in the cache, so that an update of the
-//! distribution does not change a comparison without the user's request. `--refresh` removes the
-//! pin.
+//! A path names an image, a Debian package, or a folder (an unpacked package, a kernel tree, or a
+//! /boot that contains one kernel). `debian:6.1-rt` names a package of the machine's own package
+//! sources. Once the package is found, a pin in the cache stores which one it was, so that an
+//! update of the distribution does not change a comparison unless the user requests it. `--refresh`
+//! removes the pin.
 
 mod modules;
 mod packaged;
@@ -29,7 +29,7 @@ pub use packaged::{
     Flavour, Offer, PackagedKernel, fetch_companions, offers, pinned, versions_between,
 };
 
-/// The value of `--kernel`.
+/// Where the user wants a kernel to come from: the value of `--kernel`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KernelSource {
     /// A file or a folder.
@@ -38,7 +38,7 @@ pub enum KernelSource {
     Packaged(PackagedKernel),
 }
 
-/// Why a text is not a kernel source.
+/// Why a text does not name a source of kernels.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseKernelError {
     /// The version after `debian:` is missing.
@@ -62,8 +62,8 @@ impl FromStr for KernelSource {
                 .map(Self::Packaged)
                 .map_err(|()| ParseKernelError::Packaged(text.to_owned())),
             None if text.is_empty() => Err(ParseKernelError::Empty),
-            // A version alone, such as 6.1-rt, names a packaged kernel unless there is a file of
-            // that name.
+            // A version alone, such as 6.1-rt, names a packaged kernel, except if there is a file
+            // of that name.
             None => match text.parse() {
                 Ok(packaged) if is_version(text) && !Path::new(text).exists() => {
                     Ok(Self::Packaged(packaged))
@@ -96,7 +96,7 @@ pub struct Kernel {
     pub name: String,
     /// Path of the image.
     pub image: PathBuf,
-    /// The image's digest: the kernel's identity.
+    /// The image's digest, which identifies the kernel.
     pub digest: Digest,
     /// The architecture on which the kernel boots.
     pub architecture: Architecture,
@@ -114,8 +114,8 @@ impl Kernel {
         self.version.as_deref()?.split_whitespace().next()
     }
 
-    /// Returns the text that distinguishes two builds of one release: the package's version, or
-    /// without a package the release.
+    /// Returns a text by which two builds of one release can be distinguished: the package's
+    /// version, or the release if there is no package.
     #[must_use]
     pub fn short_version(&self) -> Option<String> {
         let of_package = self
@@ -126,7 +126,7 @@ impl Kernel {
         of_package.or(self.release()).map(str::to_owned)
     }
 
-    /// Returns whether the kernel was built with PREEMPT_RT, according to its image; `None` if
+    /// Returns whether the image states that the kernel was built with PREEMPT_RT; `None` if
     /// unknown.
     #[must_use]
     pub fn is_real_time(&self) -> Option<bool> {
@@ -136,15 +136,15 @@ impl Kernel {
     }
 }
 
-/// Why there is no kernel to boot.
+/// Why no bootable kernel was found.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
     /// A file or folder cannot be read.
     #[error("{path}: {error}: check the path and its permissions")]
     Read {
-        /// The path to read.
+        /// The path that cannot be read.
         path: PathBuf,
-        /// The error of the system.
+        /// The error that the system reported.
         error: io::Error,
     },
     /// The file is not a kernel image.
@@ -167,10 +167,10 @@ pub enum KernelError {
     #[error("{folder} holds several kernels ({names}): give one of them")]
     SeveralImages {
         folder: PathBuf,
-        /// Paths of the kernels.
+        /// Paths of the kernels that were found.
         names: String,
     },
-    /// The package is missing in all releases.
+    /// None of the searched releases has the package.
     #[error(
         "the machine's package sources have no {wanted}; looked in {searched}; `tardy lab kernels \
          --refresh` lists those available"
@@ -181,7 +181,7 @@ pub enum KernelError {
         /// Names of the searched releases.
         searched: String,
     },
-    /// The kernel has no such module.
+    /// The kernel's package has no such module.
     #[error(
         "there is no module {name} for {kernel}: give the kernel as debian:VERSION or as a .deb \
          file, which contains the modules, and check the kernel's config"
@@ -192,7 +192,7 @@ pub enum KernelError {
         /// The kernel that lacks the module.
         kernel: String,
     },
-    /// The machine has no Debian package sources.
+    /// The machine has no package sources of Debian.
     #[error(
         "{0} needs Debian package sources on this machine: give the kernel as a .deb, vmlinuz or \
          bzImage file instead"
@@ -208,8 +208,9 @@ pub enum KernelError {
     Cache(#[from] CacheError),
 }
 
-/// Finds the kernel. With `refresh`, asks the package sources again even if the package is pinned.
-/// Calls `warn` for package lists that were used although they could not be renewed.
+/// Finds the kernel. With `refresh`, searches the package sources again even if the cache has
+/// stored which package to use. Calls `warn` for each list of packages that was used although
+/// fetching a newer one failed.
 ///
 /// # Errors
 /// Returns [`KernelError`].
@@ -261,7 +262,7 @@ fn of_path(path: &Path, architecture: Architecture, cache: &Cache) -> Result<Ker
     described(path.display().to_string(), file, &bytes)
 }
 
-/// Returns the kernel in a package file, and stores its image in the cache.
+/// Returns the kernel in a package file; stores its image in the cache.
 fn of_package_file(package: &Path, cache: &Cache, source: String) -> Result<Kernel, KernelError> {
     let found = deb::extract(
         package,

@@ -1,6 +1,6 @@
 //! The virtual machine of a guest, and the kernel's command line. Both are inputs of a run.
 //!
-//! Equal samples require that QEMU's main thread and the guest take turns: see [`MainThread`].
+//! Runs repeat exactly only if QEMU's main thread and the guest take turns: see [`MainThread`].
 
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
@@ -13,21 +13,23 @@ use super::guest_job::MARK;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Accelerator {
-    /// By translation, with a clock that counts instructions: deterministic.
+    /// QEMU translates the guest's code, and the guest's clock counts instructions, so runs are
+    /// deterministic.
     Tcg,
-    /// On the host's CPU, with the host's clock: fast, but not reproducible.
+    /// The host's CPU executes the guest's code, and the guest uses the host's clock: this is fast,
+    /// but not reproducible.
     Kvm,
 }
 
-/// Virtual time per instruction, as a power of two of nanoseconds. QEMU offers no other steps
-/// (`-icount shift=N`, 0 to 10).
+/// How much virtual time each instruction takes, as a power of two of nanoseconds. QEMU offers only
+/// powers of two (`-icount shift=N`, 0 to 10).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct InstructionShift(u8);
 
 impl InstructionShift {
-    /// 4 ns per instruction: the wake-up path of about 3500 instructions takes 14 us, as on a small
-    /// board.
+    /// 4 ns per instruction: the wake-up path has about 3500 instructions, and so takes 14 us, as
+    /// on a small board.
     pub const DEFAULT: Self = Self(2);
 
     #[must_use]
@@ -61,33 +63,34 @@ impl TryFrom<Nanos> for InstructionShift {
 /// A virtual machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Architecture of the only CPU. Several CPUs would also be deterministic, but QEMU runs them
-    /// alternately in one thread, so each CPU would delay the others.
+    /// Architecture of the guest's CPU. Several CPUs would also be deterministic, but QEMU runs
+    /// them alternately in one thread, so each CPU would delay the others.
     pub architecture: Architecture,
     /// How QEMU executes the guest.
     pub accelerator: Accelerator,
-    /// Virtual time per instruction; unused under KVM.
+    /// Virtual time per instruction; has no effect under KVM.
     pub instruction_shift: InstructionShift,
     /// Memory in MiB.
     pub memory_mib: u32,
-    /// Memory shared with the host, through which the guest exports its result, in MiB; a power of
+    /// Size in MiB of the memory through which the guest exports its result to the host; a power of
     /// two.
     pub shared_mib: u32,
 }
 
-/// The scheduling of QEMU's main thread while the guest executes.
+/// When QEMU's main thread may run while the guest executes.
 ///
-/// When the guest halts, the main thread advances the clock to the next timer. If the main thread
-/// can run at any time, it can see the halt before the instructions that led to the halt are
-/// counted. The main thread then advances the clock too far (`icount_start_warp_timer` against
-/// `rr_cpu_thread_fn`, QEMU 7.2 and later). On a busy host this made 3 of 36 runs differ from their
-/// repetitions, even with QEMU bound to one CPU.
+/// When the guest halts, QEMU's main thread advances the clock to the next timer. If the main
+/// thread may run at any time, it can notice the halt before QEMU has counted the instructions that
+/// led to it. Then it advances the clock too far (`icount_start_warp_timer` against
+/// `rr_cpu_thread_fn`, QEMU 7.2 and later). On a busy host, this made 3 of 36 runs differ from
+/// their repetitions, even if QEMU was bound to one CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MainThread {
-    /// The main thread waits until the instructions are counted. The lock of QEMU's record and
-    /// replay enforces this; the record itself is discarded.
+    /// The main thread waits until QEMU has counted the instructions. The lock that QEMU uses for
+    /// record and replay enforces this; the record itself is discarded.
     TakesTurns,
-    /// The main thread runs at any time. QEMU needs this to save its state, and for a terminal.
+    /// The main thread runs at any time. QEMU needs this in order to save its state, and for a
+    /// terminal.
     Free,
 }
 
@@ -97,8 +100,8 @@ impl Machine {
     /// Enough shared memory for some 30 million samples.
     pub const SHARED_MIB_DEFAULT: u32 = 64;
 
-    /// Returns QEMU's options for the machine, without the files. Together with kernel, initial
-    /// file system and command line they are the inputs of a run.
+    /// Returns QEMU's options for the machine, except the names of files. The inputs of a run are
+    /// these options, the kernel, the initial file system and the command line.
     #[must_use]
     pub fn options(&self, main_thread: MainThread) -> Vec<String> {
         let mut options: Vec<String> = Vec::new();
@@ -132,8 +135,8 @@ impl Machine {
                         self.instruction_shift.exponent()
                     ),
                 ]);
-                // The clock starts at a fixed date: with the host's time of day, the guest's boot
-                // would differ from run to run.
+                // The clock starts at a fixed date, because with the host's time of day, the
+                // guest's boot would differ from run to run.
                 add(&["-rtc", "base=2020-01-01,clock=vm"]);
             }
             Accelerator::Kvm => add(&["-accel", "kvm"]),
@@ -160,8 +163,8 @@ impl Machine {
     }
 }
 
-/// Returns the kernel's command line for a machine: the lab's words, then the variant's, which
-/// override them.
+/// Returns the kernel's command line for a machine: first the lab's words, then the variant's,
+/// which override them.
 #[must_use]
 pub fn kernel_command_line(machine: &Machine, variant: &[String], pad: u32) -> String {
     let console = format!("console={}", machine.architecture.console());
@@ -193,8 +196,8 @@ pub fn kernel_command_line(machine: &Machine, variant: &[String], pad: u32) -> S
     words.join(" ")
 }
 
-/// Returns a word that the kernel parses and ignores. The word delays the boot by some
-/// instructions, and thereby shifts the phase of all later activity.
+/// Returns a word that the kernel parses and ignores. The kernel takes some instructions longer to
+/// boot with this word, which shifts the phase of everything that happens later.
 fn pad_word(pad: u32) -> String {
     format!("tardy.pad={pad}{}", "-".repeat(pad as usize % 64))
 }

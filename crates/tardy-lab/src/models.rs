@@ -1,6 +1,6 @@
-//! The preemption models that can be selected at boot. Only the kernel itself shows which models it
-//! offers. The lab therefore boots the kernel once, and stores the answer in the cache under the
-//! image's digest.
+//! Finds the preemption models that can be selected when a kernel boots. Only the kernel itself
+//! knows which models it offers. So the lab boots the kernel once, and stores the answer in the
+//! cache under the image's digest.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,8 +17,8 @@ use super::provenance::Provenance;
 use super::qemu::Qemu;
 use super::variant::Variant;
 
-/// Time limit for the guest, on the host's clock. Even on a busy host, a guest that does nothing
-/// boots and switches off within this time.
+/// Time limit for the guest in wall-clock time of the host. The guest does nothing, so it boots and
+/// switches off within this time even on a busy host.
 const WALL_LIMIT: Duration = Duration::from_secs(120);
 
 /// Returns the models that `kernel` offers, in the kernel's order. Returns no model if there is no
@@ -63,7 +63,7 @@ pub fn models(
     Ok(models)
 }
 
-/// Boots a kernel with a program that ends at once.
+/// Boots a kernel with a program that ends immediately.
 ///
 /// # Errors
 /// Returns [`Failure`] if the kernel does not boot.
@@ -104,7 +104,7 @@ pub fn boot_once(
 }
 
 /// Parses text such as `none voluntary (full)`, the content of sched/preempt of debugfs. Returns no
-/// model if there is only one.
+/// model if the kernel has only one.
 fn choice(text: &str) -> Vec<String> {
     let models: Vec<String> = text
         .split_whitespace()

@@ -1,9 +1,10 @@
 //! Packs a program of the host with the files that it needs in a guest: its libraries, the
-//! interpreter of a script, and the files that the user names. Every file keeps its path.
+//! interpreter of a script, and the files that the user names. Every file has the same path in the
+//! guest as on the host.
 //!
-//! The program's own dynamic loader lists the libraries (`LOADER --list PROGRAM`), so they are the
-//! ones that the loader would use on the host. Libraries and files that the program opens later,
-//! such as plugins, are unknown: the user names them.
+//! The program's own dynamic loader lists the libraries (`LOADER --list PROGRAM`), so the guest
+//! gets those libraries that the loader would use on the host. The loader does not know what the
+//! program opens later, such as plugins, so the user must name such files.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,20 +24,21 @@ pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:
 
 /// Maximum size of a program or library in bytes.
 const FILE_BYTES_MAX: u64 = 4 << 30;
-/// Maximum number of interpreters that follow one another, because the interpreter of a script can
-/// itself be a script (exec_binprm in fs/exec.c of Linux).
+/// Maximum length of a chain of interpreters, because the interpreter of a script can itself be a
+/// script (exec_binprm in fs/exec.c of Linux).
 const INTERPRETERS_MAX: usize = 5;
-/// Files of the host that many programs open: names of users and groups, where to look them up, and
-/// the description of the guest's terminal.
+/// Files of the host that many programs open. These files contain the names of users and groups,
+/// the places where names are looked up, and the description of the guest's terminal.
 const USUAL_FILES: [&str; 4] = [
     "/etc/nsswitch.conf",
     "/etc/passwd",
     "/etc/group",
     "/lib/terminfo/l/linux",
 ];
-/// The dynamic loader's cache: the paths of libraries, also of those outside its usual folders.
+/// The cache file of the dynamic loader. It contains the paths of libraries, including those
+/// outside of the folders in which the loader always searches.
 const LIBRARY_CACHE: &str = "/etc/ld.so.cache";
-/// The environment variable by which include/tardy.h and tardy-app find their memory.
+/// The environment variable that tells include/tardy.h and tardy-app where their shared memory is.
 const CALLS: &[u8] = b"TARDY_APP";
 
 /// Programs that start another program, which no list of libraries names: the name, and the
@@ -74,7 +76,7 @@ pub enum PackError {
     Name(PathBuf),
 }
 
-/// A program with the files that it needs.
+/// A program, together with the files that it needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packed {
     /// Path of the program in the guest.
@@ -86,7 +88,7 @@ pub struct Packed {
     pub bytes: u64,
 }
 
-/// Packs `program`, a path or a name in PATH, with `further` files and folders.
+/// Packs `program` (a path, or a name in PATH), and the `further` files and folders.
 ///
 /// # Errors
 /// Returns [`PackError`].
@@ -175,13 +177,13 @@ fn printed_path(program: &str, argument: &str) -> Result<PathBuf, PackError> {
 
 struct Packing {
     architecture: Architecture,
-    /// The files by their path in the guest.
+    /// The files, by their paths in the guest.
     files: BTreeMap<String, AddedFile>,
     has_calls: bool,
 }
 
 impl Packing {
-    /// Adds one file. Its path in the guest has no links and no `..`.
+    /// Adds one file. The path that the file gets in the guest has no links and no `..`.
     fn add(&mut self, source: &Path) -> Result<(), PackError> {
         let metadata = regular_file::open(source)
             .and_then(|file| file.metadata())
@@ -196,8 +198,9 @@ impl Packing {
         Ok(())
     }
 
-    /// Adds a file, or a folder with its contents. Links become copies of their targets. `above`
-    /// are the folders that contain `path`, so that a link to one of them ends the descent.
+    /// Adds a file, or a folder with everything in it. Links are replaced by copies of their
+    /// targets. `above` are the folders that contain `path`. A link to one of these folders is
+    /// skipped, because following it would lead in a circle.
     fn add_tree(&mut self, path: &Path, above: &mut Vec<PathBuf>) -> Result<(), PackError> {
         let metadata = std::fs::metadata(path).map_err(at(path))?;
         if metadata.is_file() {
@@ -213,8 +216,8 @@ impl Packing {
         above.push(real);
         for entry in std::fs::read_dir(path).map_err(at(path))? {
             let inner = entry.map_err(at(path))?.path();
-            // Sockets and dangling links in a folder are skipped, because the user did not name
-            // them.
+            // Sockets and links without a target are skipped in a folder, because the user did not
+            // name them.
             if inner.is_file() || inner.is_dir() {
                 self.add_tree(&inner, above)?;
             }
@@ -223,7 +226,7 @@ impl Packing {
         Ok(())
     }
 
-    /// Adds a program with its libraries, or a script with its interpreter.
+    /// Adds a program and its libraries, or a script and its interpreter.
     fn add_program(&mut self, path: &Path, depth: usize) -> Result<(), PackError> {
         if depth > INTERPRETERS_MAX {
             return Err(PackError::TooManyInterpreters(path.to_owned()));
@@ -248,7 +251,8 @@ impl Packing {
         for library in &libraries {
             self.add_code(library)?;
         }
-        // The guest needs the cache if the loader would otherwise find other libraries.
+        // If the loader would find different libraries without its cache, the guest needs the
+        // cache.
         if Path::new(LIBRARY_CACHE).is_file()
             && libraries_without_cache(path, &loader).is_none_or(|others| others != libraries)
         {
@@ -257,7 +261,7 @@ impl Packing {
         Ok(())
     }
 
-    /// Adds a file with code, and returns its bytes.
+    /// Adds a file that contains code, and returns its content.
     fn add_code(&mut self, path: &Path) -> Result<Vec<u8>, PackError> {
         self.add(path)?;
         let bytes = regular_file::read(path, FILE_BYTES_MAX).map_err(at(path))?;
@@ -265,8 +269,8 @@ impl Packing {
         Ok(bytes)
     }
 
-    /// Adds the interpreter that the first line of a script names, and the program that env(1)
-    /// starts if the interpreter is env(1).
+    /// Adds the interpreter that the first line of a script names. If this is env(1), also adds the
+    /// program that env(1) starts.
     fn add_interpreters(
         &mut self,
         script: &Path,
@@ -289,7 +293,7 @@ impl Packing {
     }
 }
 
-/// Finds the program as a shell does.
+/// Finds a program by its name or path, as a shell does.
 fn find(program: &str) -> Result<PathBuf, PackError> {
     if program.contains('/') {
         return absolute(Path::new(program));
@@ -313,7 +317,8 @@ fn libraries(path: &Path, loader: &str, options: &[&str]) -> Result<Vec<PathBuf>
         path: path.to_owned(),
         message,
     };
-    // The guest's program starts without the variables of this environment.
+    // The loader gets no environment variables, because the program in the guest does not get the
+    // variables of this process either.
     let output = Command::new(loader)
         .args(options)
         .arg("--list")
@@ -334,8 +339,8 @@ fn libraries_without_cache(path: &Path, loader: &str) -> Option<Vec<PathBuf>> {
     libraries(path, loader, &["--inhibit-cache"]).ok()
 }
 
-/// Reads lines such as `libc.so.6 => /lib/libc.so.6 (0x7f..)`. A line without a path stands for the
-/// library that the kernel provides (vDSO).
+/// Parses lines such as `libc.so.6 => /lib/libc.so.6 (0x7f..)`. A line without a path stands for
+/// the library that the kernel itself provides (vDSO).
 fn paths(listed: &str) -> Vec<PathBuf> {
     let path = |line: &str| {
         let place = line.split_once(" => ").map_or(line, |(_, place)| place);
@@ -349,8 +354,8 @@ fn absolute(path: &Path) -> Result<PathBuf, PackError> {
     std::path::absolute(path).map_err(at(path))
 }
 
-/// Returns the path without `.` and `..`. The guest has no links, so `..` always means the parent
-/// folder.
+/// Returns the path without `.` and `..`. The archive for the guest contains no links to folders,
+/// so `..` always means the parent folder.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {

@@ -16,7 +16,7 @@ use super::variant::Variant;
 
 /// The file's name in a run folder.
 pub const PROVENANCE_NAME: &str = tardy_run::guest_start::PROVENANCE_NAME;
-/// Version of [`Provenance`]. Version 1 is the first one.
+/// Version of [`Provenance`].
 pub const VERSION: u32 = 1;
 
 /// The meaning of virtual time, printed in every `lab.json`, summary and report.
@@ -24,11 +24,11 @@ const VIRTUAL_TIME: &str = "virtual time: every instruction takes the same time,
                           the length of the kernel's code path; caches, buses, firmware, SMIs and \
                             parallel CPUs are not modelled, and no figure is the worst case of a \
                             real machine";
-/// The meaning of the figures under KVM.
+/// What the figures mean if the guest runs under KVM; printed in the same places.
 const HOST_TIME: &str = "a virtual machine on the host's clock: every figure includes the host's \
                          own delays, and no run repeats exactly";
 
-/// Returns the meaning of the figures measured on a machine.
+/// Returns a sentence on what figures mean that were measured on this machine.
 #[must_use]
 pub fn meaning(machine: &Machine) -> &'static str {
     match machine.accelerator {
@@ -37,7 +37,7 @@ pub fn meaning(machine: &Machine) -> &'static str {
     }
 }
 
-/// Everything that determines a run.
+/// Everything that determines the result of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inputs {
     /// The measured variant.
@@ -46,8 +46,8 @@ pub struct Inputs {
     pub machine: Machine,
     /// The kernel's whole command line.
     pub command_line: String,
-    /// The value that makes replicas differ: the length of a word on the kernel's command line
-    /// depends on it.
+    /// The value by which replicas differ. The value determines the length of a word on the
+    /// kernel's command line.
     pub pad: u32,
     /// Digest of the initial file system, which contains binary, job and seed.
     pub initramfs: Digest,
@@ -55,17 +55,17 @@ pub struct Inputs {
     pub qemu: String,
     /// QEMU's options.
     pub options: Vec<String>,
-    /// Digest of the snapshot that the run started from; absent if the guest booted.
+    /// Digest of the snapshot from which the run started; absent if the guest booted.
     #[serde(default)]
     pub snapshot: Option<Digest>,
     /// Digest of the job of a run from a snapshot; otherwise the job is in the initial file system.
-    /// `lab.json` calls it the plan.
+    /// `lab.json` calls the job the plan.
     #[serde(default, rename = "plan")]
     pub job: Option<Digest>,
 }
 
 impl Inputs {
-    /// Returns one digest of all inputs. Leaves out names and paths of the host, because they do
+    /// Returns one digest of all inputs. Names and paths on the host are left out, because they do
     /// not change the result.
     #[must_use]
     pub fn digest(&self) -> Digest {
@@ -92,12 +92,12 @@ impl Inputs {
     }
 }
 
-/// The content of the initial file system besides the binary, from which the same guest can be booted
-/// again.
+/// What the initial file system contains besides the binary. With this information, the same guest
+/// can be booted again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GuestInput {
     pub job: GuestJob,
-    /// Further files, with absolute paths on the host.
+    /// Further files, by their absolute paths on the host.
     pub added: Vec<AddedFile>,
 }
 
@@ -110,17 +110,16 @@ pub struct Provenance {
     pub inputs: Inputs,
     /// Digest of the inputs.
     pub input_digest: Digest,
-    /// Digest of the files below samples/; absent when there are no such files.
+    /// Digest of the files below samples/; absent if there are no such files.
     pub sample_digest: Option<Digest>,
     /// Digest of everything that the guest exported, including its report.
     pub output_digest: Digest,
-    /// The content of the initial file system besides the binary; absent in files of older
-    /// versions.
+    /// What the initial file system contains besides the binary; absent in files of older versions.
     #[serde(default)]
     pub guest_input: Option<GuestInput>,
     /// The guest's report.
     pub guest: GuestReport,
-    /// The meaning of the figures.
+    /// A sentence that explains to the reader what the figures mean.
     pub meaning: String,
     /// Host time from the start of QEMU until the guest resumed from its snapshot, in ms; absent if
     /// the guest booted.
@@ -128,8 +127,7 @@ pub struct Provenance {
     pub restore_ms: Option<u64>,
 }
 
-/// Returns the digest of the samples among the files of a run folder; `None` when there are no
-/// samples.
+/// Returns a digest of the samples among the files of a run folder; `None` if there are no samples.
 #[must_use]
 pub fn sample_digest(entries: &[Entry<'_>]) -> Option<Digest> {
     let mut files: Vec<_> = entries
@@ -150,11 +148,10 @@ pub fn sample_digest(entries: &[Entry<'_>]) -> Option<Digest> {
 }
 
 impl Provenance {
-    /// Reads the provenance of the run in a folder; `None` for a run that does not come from the
-    /// lab.
+    /// Reads the provenance of the run in a folder; `None` if the run does not come from the lab.
     ///
     /// # Errors
-    /// Returns errors of reading the file and its JSON.
+    /// Returns an error if the file cannot be read or its JSON cannot be parsed.
     pub fn read(run: &Path) -> std::io::Result<Option<Self>> {
         match regular_file::read(&run.join(PROVENANCE_NAME), PROVENANCE_BYTES_MAX) {
             Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
@@ -163,9 +160,9 @@ impl Provenance {
         }
     }
 
-    /// Returns whether two runs from the same inputs gave the same samples, or the same output if
-    /// they have no samples. A run from a snapshot never equals a run that booted, or that started
-    /// from another snapshot.
+    /// Returns whether two runs from the same inputs gave the same samples, or, if they have no
+    /// samples, the same output. A run from a snapshot is never equal to a run that booted, or that
+    /// started from another snapshot.
     #[must_use]
     pub fn same_result(&self, other: &Self) -> bool {
         if self.inputs.snapshot != other.inputs.snapshot {
@@ -202,7 +199,7 @@ mod tests {
         assert_eq!(of(&[("run.json", b"x")]), None);
     }
 
-    /// Folders of older versions use this name, and are read in the same way.
+    /// Run folders that older versions of tardy wrote also use this name.
     #[test]
     fn a_job_is_called_a_plan_in_the_file() {
         let digest = "ab".repeat(32);

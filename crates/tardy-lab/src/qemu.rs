@@ -1,5 +1,5 @@
-//! QEMU as a child process: finds it, queries its version, starts it for one guest, and ends it at
-//! the guest's time limit.
+//! Runs QEMU as a child process: finds it, asks for its version, starts it for one guest, and ends
+//! it at the guest's time limit.
 
 mod control;
 
@@ -18,7 +18,8 @@ pub(super) use control::QemuProcess;
 use super::architecture::Architecture;
 use super::machine::{Machine, MainThread};
 
-/// Options that let a guest stop itself.
+/// Options that let a guest stop its own machine: a device to which the guest reports a panic, and
+/// the order to pause the machine when a panic is reported.
 pub const STOP_OPTIONS: [&str; 4] = ["-device", "pvpanic-pci", "-action", "panic=pause"];
 
 /// Why QEMU cannot be used.
@@ -29,7 +30,7 @@ pub enum QemuError {
     Missing {
         /// QEMU's program.
         program: &'static str,
-        /// The package that contains the program, on Debian and on Fedora.
+        /// The packages that contain the program: Debian's and Fedora's.
         packages: (&'static str, &'static str),
     },
     /// QEMU is installed, but does not work.
@@ -39,11 +40,11 @@ pub enum QemuError {
         /// What failed.
         message: String,
     },
-    /// A file of the guest cannot be made or read.
+    /// One of the guest's files cannot be made or read.
     #[error("{path}: {error}: check free space and the folder given with --out")]
     File {
         path: PathBuf,
-        /// The error of the system.
+        /// The error that the system reported.
         error: io::Error,
     },
 }
@@ -90,8 +91,8 @@ impl Qemu {
     }
 }
 
-/// One boot of one guest. File names are relative to the folder, so QEMU's options do not depend on
-/// the folder's path.
+/// One start of QEMU with one guest. QEMU starts in the folder and its options name files relative
+/// to the folder, so the options do not depend on the folder's path.
 #[derive(Debug, Clone)]
 pub struct Boot<'a> {
     pub machine: &'a Machine,
@@ -99,23 +100,24 @@ pub struct Boot<'a> {
     pub kernel: &'a Path,
     /// The kernel's command line.
     pub command_line: &'a str,
-    /// The folder of the guest's input and output files.
+    /// The folder that contains the guest's input and output files.
     pub folder: &'a Path,
     pub plugin: Plugin,
 }
 
-/// The task of the plugin, which is in the guest's folder.
+/// What the plugin does, which is in the guest's folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plugin {
     /// The guest runs without the plugin.
     None,
-    /// The plugin watches the guest. Its input is in the guest's folder.
+    /// The plugin watches the guest. The plugin's input is in the guest's folder.
     Watch,
-    /// The plugin stops the machine this virtual time after the guest's program was started.
+    /// The plugin stops the machine when this virtual time has passed since the start of the
+    /// guest's program.
     StopAfter(Nanos),
 }
 
-/// How a guest under the host's control starts.
+/// How a guest starts if the host controls it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Start<'a> {
     /// The guest boots as in [`Boot::run`].
@@ -132,7 +134,7 @@ pub const INITRAMFS_NAME: &str = "initramfs.cpio";
 pub const CONSOLE_NAME: &str = "console.log";
 /// Name of the file with the memory shared with the guest.
 pub const SHARED_NAME: &str = "shared.memory";
-/// Name of the file with the machine's state in a snapshot.
+/// Name of the file with the machine's state, in the folder of a snapshot.
 pub const STATE_NAME: &str = "machine.state";
 /// Name of the plugin that watches a guest.
 pub const LIBRARY_NAME: &str = "watch.so";
@@ -143,21 +145,21 @@ pub const SEEN_NAME: &str = "watch.seen";
 /// Name of the file with QEMU's messages.
 pub const QEMU_LOG_NAME: &str = "qemu.log";
 
-/// How a guest's machine ended.
+/// How the virtual machine of a guest ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BootEnd {
     /// QEMU ended by itself.
     Exited(ExitStatus),
-    /// The host ended QEMU at the wall-clock limit.
+    /// The host ended QEMU at the time limit.
     WallLimit,
-    /// The host ended QEMU because the guest had stopped: its kernel has panicked.
+    /// The guest's kernel panicked and the guest stopped, so the host ended QEMU.
     Stopped,
 }
 
 impl Boot<'_> {
-    /// Starts QEMU and waits until the guest has switched itself off, at most for `wall_limit` of
-    /// the host's time. A failure of the guest is not an error of this function, but part of the
-    /// result.
+    /// Starts QEMU and waits until the guest has switched its machine off, for at most `wall_limit`
+    /// of the host's time. If the guest fails, this is not an error of the function, but part of
+    /// the result.
     ///
     /// # Errors
     /// Returns [`QemuError::File`] and [`QemuError::Broken`].
@@ -182,9 +184,9 @@ impl Boot<'_> {
         start: Start<'_>,
         deadline: Instant,
     ) -> Result<QemuProcess, ControlError> {
-        // `master=on`: this machine owns the shared memory. QEMU cannot save a machine that shares
-        // memory owned by another. A machine with [`MainThread::TakesTurns`] cannot save its
-        // state, but can load one.
+        // `master=on`: this machine owns the shared memory. QEMU cannot save a machine whose shared
+        // memory belongs to another machine. A machine with [`MainThread::TakesTurns`] can load a
+        // saved state, but cannot save its own.
         let (main_thread, sharing, stop_options) = match start {
             Start::Boots => (MainThread::TakesTurns, "", &[][..]),
             Start::BootsForSnapshot => (MainThread::Free, ",master=on", &STOP_OPTIONS[..]),
@@ -201,11 +203,11 @@ impl Boot<'_> {
         QemuProcess::start(&mut command, deadline)
     }
 
-    /// Starts QEMU with the guest's console on the terminal and waits for QEMU's end. The user can
-    /// end it with Ctrl-A X.
+    /// Starts QEMU with the guest's console on the terminal, and waits until QEMU ends. The user
+    /// can end QEMU with Ctrl-A X.
     ///
     /// # Errors
-    /// Returns the errors of [`Boot::run`].
+    /// Fails as [`Boot::run`] does.
     pub fn run_interactively(&self, qemu: &Qemu) -> Result<ExitStatus, QemuError> {
         let mut command = Command::new(qemu.program);
         command
@@ -275,7 +277,7 @@ impl Boot<'_> {
     }
 }
 
-/// Waits for the child, and kills it (and no other process) at the limit.
+/// Waits until the child has ended; at the time limit, kills the child, but no other process.
 fn wait(mut child: Child, limit: Duration) -> io::Result<BootEnd> {
     // The interval is short compared with a boot of several seconds, and polling is cheap.
     const LOOK_EVERY: Duration = Duration::from_millis(20);

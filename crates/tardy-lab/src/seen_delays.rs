@@ -1,4 +1,5 @@
-//! Compares injected delays of known kind and length with the sections that the plugin saw.
+//! Compares injected delays, whose kind and length are known, with the sections that the plugin
+//! saw.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,16 +13,17 @@ use tardy_samples::read_series::SeriesFile;
 
 use super::injection::{Context, InjectedDelay, LOG_PATH, parse_log};
 
-/// Maximum excess of a section over the delay that was timed within it. The excess is the time from
-/// disabling to the first clock read, and from the last clock read to enabling.
+/// By how much a section may be longer than the delay that was timed within it. The section is
+/// longer by the time from disabling to the first clock read, and by the time from the last clock
+/// read to enabling.
 pub const LONGER_NS_MAX: i64 = 1_500;
-/// Maximum excess for a softirq. Its section is the whole softirq pass, in which the kernel also
-/// serves other pending softirqs.
+/// The same, for a delay in a softirq. In this case, the section is the whole pass over the pending
+/// softirqs, in which the kernel also serves other softirqs.
 pub const LONGER_PASS_NS_MAX: i64 = 20_000;
-/// Suffix of the names of the module's functions.
+/// Suffix in the names of the functions that belong to the module.
 const MODULE: &str = "[tardy_inject]";
 
-/// Why no comparison is possible.
+/// Why delays and sections cannot be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum SeenError {
     #[error(transparent)]
@@ -32,29 +34,30 @@ pub enum SeenError {
     Log(String),
 }
 
-/// The injected delays, and the sections that the plugin saw.
+/// The injected delays, compared with the sections that the plugin saw.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenDelays {
     /// Delays that the module made.
     pub made: usize,
     /// Lengths in ns of the sections that have the delays' kind and minimum length, in order of
-    /// time. For all kinds except softirqs, the list has only sections that the module started. If
-    /// the delays are not sections on this kernel, the list has all sections that the module
-    /// started, and is empty if the plugin is right.
+    /// time. Except for softirqs, these are only the sections that the module started. If delays in
+    /// this context are not sections on this kernel, these are all sections that the module
+    /// started; if the plugin is right, there are none.
     pub sections: Vec<i64>,
-    /// Excess of the section over the delay, for each delay with a section, in ns.
+    /// For each delay that has a section: by how many ns the section is longer than the delay.
     pub longer: Vec<i64>,
     /// Whether delays in this context are sections on this kernel.
     pub are_sections: bool,
-    /// Maximum excess of a section over its delay, in ns.
+    /// By how much a section may be longer than its delay, in ns.
     pub longer_ns_max: i64,
-    /// Number of delays that contained a due time of the run's probes. Sampling can see only these.
+    /// Number of delays during which one of the run's samples became due. Sampling can see only
+    /// these delays.
     pub probed: usize,
 }
 
 impl SeenDelays {
-    /// Returns whether every delay has a section of its kind and length. If the delays are not
-    /// sections, returns whether there are no sections.
+    /// Returns whether the plugin saw, for every delay, a section of the right kind and length. If
+    /// delays in this context are not sections, returns whether the plugin saw none.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         if !self.are_sections {
@@ -68,7 +71,7 @@ impl SeenDelays {
     }
 }
 
-/// Returns the kind of section that a delay in the context is; `None` if it is not a section. The
+/// Returns which kind of section a delay in this context is; `None` if it is not a section. The
 /// second value is the module's function that starts the section, if the module starts it.
 fn truth(context: Context, is_real_time: bool) -> Option<(Kind, Option<&'static str>)> {
     match context {
@@ -77,13 +80,13 @@ fn truth(context: Context, is_real_time: bool) -> Option<(Kind, Option<&'static 
         Context::RawSpinlock => Some((Kind::PreemptionOff, Some("spin_raw_spinlock"))),
         Context::Spinlock if !is_real_time => Some((Kind::PreemptionOff, Some("spin_spinlock"))),
         Context::Softirq if !is_real_time => Some((Kind::Softirq, None)),
-        // A lock that sleeps, a thread that serves softirqs, and a system call that holds nothing
-        // are not sections.
+        // In these contexts, delays are not sections: waiters for the lock sleep, a thread serves
+        // the softirq, or the system call disables nothing.
         Context::Spinlock | Context::Softirq | Context::Plain => None,
     }
 }
 
-/// Returns the due times of all samples of a run. Returns none if the run cannot be read.
+/// Returns when the samples of a run were due. Returns no times if the run cannot be read.
 fn dues(run: &Path) -> BTreeSet<Nanos> {
     let mut dues = BTreeSet::new();
     let Ok(record) = folder::open(run) else {
@@ -106,8 +109,8 @@ fn dues(run: &Path) -> BTreeSet<Nanos> {
     dues
 }
 
-/// Compares the injected delays of `context` with those sections of a watched run that are at least
-/// `least_ns` long.
+/// Compares the injected delays of `context` with the sections of a watched run that last at least
+/// `least_ns`.
 ///
 /// # Errors
 /// Returns [`SeenError`].

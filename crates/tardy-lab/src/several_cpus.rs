@@ -1,8 +1,10 @@
-//! A guest with several CPUs, and optionally a disk. The lab's ordinary guests have neither.
+//! A guest that has several CPUs and, if requested, a disk. The lab's ordinary guests have one CPU
+//! and no disk.
 //!
-//! The guest uses the host's clock, and its CPUs share those of the host, so times measured in it
-//! are meaningless. Tests use the guest to check that such a machine is measured and that every due
-//! time is accounted for, and to check runs whose machine fails.
+//! The guest uses the host's clock, and the guest's CPUs share the CPUs of the host, so times
+//! measured in the guest are meaningless. Tests check with this guest that tardy measures such a
+//! machine, and accounts for every due time. They also check what happens to a run whose machine
+//! fails.
 
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -18,7 +20,7 @@ use crate::guest_job::{GuestJob, GuestReport, MARK, Program, Task, VERSION};
 use crate::initramfs::AddedFile;
 use crate::{cpio, diagnosis, exchange, initramfs};
 
-/// Memory shared with the host, through which the guest exports its result, in MiB.
+/// Size in MiB of the memory through which the guest exports its result to the host.
 const SHARED_MIB: u32 = 16;
 
 /// The guest to boot.
@@ -34,24 +36,24 @@ pub struct Guest<'a> {
     pub words: &'a str,
     /// The tool, a static binary for x86_64.
     pub tardy: &'a Path,
-    /// Time limit of the program in the guest. The guest may take twice as long, including its
-    /// boot.
+    /// Time limit of the program that runs in the guest. The whole guest may take twice as long,
+    /// including its boot.
     pub time_limit: Nanos,
-    /// The guest's equipment besides the tool.
+    /// What the guest gets besides the tool.
     pub equipment: Equipment<'a>,
 }
 
-/// The equipment of a guest besides the tool. [`Equipment::default`] is empty.
+/// What a guest gets besides the tool. [`Equipment::default`] is empty.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Equipment<'a> {
-    /// The program to run instead of the tool.
+    /// The program that runs instead of the tool.
     pub program: Option<&'a str>,
-    /// Files of the host that are put into the guest.
+    /// Files of the host that are added to the guest.
     pub files: &'a [AddedFile],
-    /// Files of modules, in the order of loading before the program starts.
+    /// Files of modules that are loaded, in this order, before the program starts.
     pub modules: &'a [PathBuf],
-    /// The file of the guest's disk, which is /dev/vda if the modules include a driver for it. Data
-    /// that the guest writes to the disk persist after the guest's end.
+    /// The file of the guest's disk, which is /dev/vda if the modules include a driver for it. What
+    /// the guest writes to the disk stays in the file after the guest's end.
     pub disk: Option<&'a Path>,
 }
 
@@ -65,7 +67,7 @@ pub struct GuestResult {
 
 impl GuestResult {
     /// Returns a file that the tool left below the guest's folder for results, as text; empty if
-    /// there is no such file. `stdout.log` and `stderr.log` contain the tool's output.
+    /// there is no such file. `stdout.log` and `stderr.log` contain what the tool printed.
     #[must_use]
     pub fn text(&self, path: &str) -> String {
         let found = self.files.iter().find(|(name, _)| name == Path::new(path));
@@ -91,18 +93,18 @@ pub enum GuestError {
     /// A file of the guest cannot be made or read, or QEMU cannot be started.
     #[error("the guest's files: {0}")]
     Files(#[from] io::Error),
-    /// The guest ended without a result, or was ended at the limit.
+    /// The guest ended without a result, or the host ended it at the time limit.
     #[error("the guest left no result ({problem}); its console output: {console}")]
     Nothing {
-        /// Why the shared memory has no readable result.
+        /// Why no result can be read from the shared memory.
         problem: String,
         /// The output of the guest's console.
         console: String,
     },
 }
 
-/// Boots the guest, runs the tool there with `arguments`, and waits for the result. The tool must
-/// write its results below `/run`.
+/// Boots the guest, in which the tool runs with `arguments`, and waits for the result. The tool
+/// must write its results below `/run`.
 ///
 /// # Errors
 /// Returns [`GuestError`].
@@ -163,7 +165,7 @@ pub fn start(guest: Guest<'_>, arguments: &[&str]) -> Result<GuestProcess, Guest
     })
 }
 
-/// Returns the module as a file to add to the guest.
+/// Returns a module as a file that is added to the guest.
 fn module_file(source: &Path) -> AddedFile {
     let name = source.file_name().unwrap_or_default().to_string_lossy();
     AddedFile {
@@ -182,7 +184,7 @@ pub struct GuestProcess {
 }
 
 impl GuestProcess {
-    /// Returns the text of the guest's console so far.
+    /// Returns the text that the guest has written to its console so far.
     #[must_use]
     pub fn console(&self) -> String {
         diagnosis::read_console(&self.folder.path().join("console"))
@@ -191,21 +193,22 @@ impl GuestProcess {
     /// Returns whether the guest still runs.
     ///
     /// # Errors
-    /// Returns errors of waitpid(2).
+    /// Returns the errors of waitpid(2).
     pub fn is_running(&mut self) -> io::Result<bool> {
         self.child.try_wait().map(|status| status.is_none())
     }
 
-    /// Ends the guest at once, like a power failure. The guest's disk keeps its content.
+    /// Ends the guest at once, as a power failure does. The file of the guest's disk keeps its
+    /// content.
     ///
     /// # Errors
-    /// Returns errors of kill(2) and waitpid(2).
+    /// Returns the errors of kill(2) and waitpid(2).
     pub fn cut_power(mut self) -> io::Result<()> {
         self.child.kill()?;
         self.child.wait().map(drop)
     }
 
-    /// Waits until the guest has switched itself off. Ends the guest at its limit.
+    /// Waits until the guest has switched its machine off. Ends the guest at its time limit.
     ///
     /// # Errors
     /// Returns [`GuestError`].
@@ -243,7 +246,7 @@ impl GuestProcess {
 
 impl Drop for GuestProcess {
     fn drop(&mut self) {
-        // Both calls fail if the guest has ended.
+        // The guest may have ended already. Errors are ignored, because nobody could handle them.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -287,7 +290,8 @@ fn command(guest: Guest<'_>, folder: &Path) -> Command {
         guest.words
     ));
     if let Some(disk) = guest.equipment.disk {
-        // QEMU takes a comma for the start of another option; a doubled comma stands for itself.
+        // In QEMU's options, a comma starts the next option, and a doubled comma stands for a
+        // comma.
         let file = disk.display().to_string().replace(',', ",,");
         qemu.arg("-drive")
             .arg(format!("if=virtio,format=raw,file={file}"));

@@ -1,16 +1,17 @@
-//! Snapshots: the state of a guest that has booted and settled, from which a run starts without
-//! booting.
+//! Snapshots: a snapshot is the state of a guest that has booted and settled. A run can start from
+//! it without booting.
 //!
-//! The guest stops itself at an instruction that it chooses (`guest::pause`), not at an arbitrary
-//! moment of the host. The host writes the machine's state to a file, and every run starts by
-//! reading that file, including the run that made it. The guest's job arrives afterwards through
-//! the shared memory, so a snapshot contains nothing of the measurement.
+//! The guest itself stops at an instruction that it chooses (`guest::pause`), rather than at an
+//! arbitrary moment of the host's clock. The host then writes the machine's state to a file. Every
+//! run starts by reading this file, even the run for which the snapshot was made. The guest gets
+//! its job later, through the shared memory, so a snapshot does not depend on what is measured.
 //!
-//! The starting state is one of a run's inputs. Two runs from the same snapshot with the same job
-//! give the same samples. A run that booted gives other samples, as another replica does.
+//! The state from which a run starts is one of the run's inputs. Two runs from the same snapshot
+//! with the same job give the same samples. A run that boots gives other samples than a run from a
+//! snapshot, just as another replica does.
 //!
-//! The boot before a snapshot runs without the lock of record and replay, because a recording
-//! machine cannot save its state.
+//! While a guest boots for a snapshot, QEMU does not use the lock of record and replay, because a
+//! recording machine cannot save its state.
 
 use std::fs::File;
 use std::io;
@@ -32,15 +33,17 @@ use super::qemu::{
 const STOPPED: [&str; 2] = ["GUEST_PANICKED", "SHUTDOWN"];
 const PANICKED: [&str; 1] = ["GUEST_PANICKED"];
 
-/// Disk budget of all snapshots, in bytes. A snapshot of a default guest takes about 90 MB.
-const BYTES_MAX: u64 = 16 << 30;
-/// A snapshot that was used within this time is not removed, because it may still be in use.
+/// Disk budget for all snapshots together, in bytes. A snapshot of a default guest takes about 90
+/// MB.
+const BYTES_MAX: u64 = 4 << 30;
+/// A snapshot that was used within this time is not removed, because a guest may still use it.
 const KEPT_FOR: Duration = Duration::from_secs(600);
 
-/// The file that describes a snapshot; it is written last.
+/// The file that describes a snapshot. It is written last, so it exists only if the snapshot is
+/// complete.
 const DESCRIPTION_NAME: &str = "snapshot.json";
 
-/// The store of snapshots.
+/// The folder in which snapshots are stored.
 #[derive(Debug, Clone)]
 pub struct Snapshots {
     folder: PathBuf,
@@ -49,7 +52,7 @@ pub struct Snapshots {
 /// A stored snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The digest of the machine's state.
+    /// Digest of the machine's state.
     pub digest: Digest,
     state: PathBuf,
 }
@@ -60,7 +63,7 @@ struct Description {
     bytes: u64,
 }
 
-/// Why a snapshot cannot be made or used.
+/// Why a snapshot cannot be made, or cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
     /// The guest did not reach the point where it stops itself.
@@ -75,10 +78,10 @@ pub enum SnapshotError {
     #[error("{path}: {error}")]
     File {
         path: PathBuf,
-        /// The error of the system.
+        /// The error that the system reported.
         error: io::Error,
     },
-    /// The machine did not resume from the state.
+    /// The machine could not continue from the stored state.
     #[error(
         "the machine did not resume from its snapshot ({0}): remove the folder `snapshots` from \
          tardy's cache"
@@ -98,9 +101,9 @@ impl Snapshots {
         Self { folder }
     }
 
-    /// Returns the snapshot of these inputs. If there is none, makes it from `boot`. The folder of
-    /// `boot` must contain the initial file system. If the guest fails on the way, its output is in
-    /// `console`.
+    /// Returns the snapshot that belongs to these inputs. If there is none, boots `boot` and makes
+    /// the snapshot. The folder of `boot` must contain the initial file system. If the guest fails
+    /// before the snapshot, its output is in `console`.
     ///
     /// # Errors
     /// Returns [`SnapshotError`].
@@ -116,8 +119,8 @@ impl Snapshots {
         if let Some(snapshot) = read(&folder) {
             return Ok(snapshot);
         }
-        // The snapshot is made in a folder that is then renamed, so a folder under the final name
-        // is complete.
+        // The snapshot is made in a scratch folder, which gets its final name afterwards, so a
+        // folder with the final name is complete.
         std::fs::create_dir_all(&self.folder).map_err(at(&self.folder))?;
         let beside = Scratch::make(&self.folder, "snapshot").map_err(at(&self.folder))?;
         let made = make(
@@ -131,8 +134,8 @@ impl Snapshots {
             wall_limit,
         );
         if made.is_err() {
-            // The copy is for the user, who gets the error even if the copy fails. The error is
-            // reported even without it.
+            // The copy of the console is for the user. If copying fails, the user still gets the
+            // error of the guest.
             std::fs::copy(beside.path().join(super::qemu::CONSOLE_NAME), console).ok();
         }
         let description = made?;
@@ -154,12 +157,13 @@ impl Snapshots {
         })
     }
 
-    /// Returns the stored snapshot of these inputs.
+    /// Returns the snapshot of these inputs, if one is stored.
     pub(super) fn stored(&self, inputs: &Digest) -> Option<Snapshot> {
         read(&self.folder.join(inputs.as_str()))
     }
 
-    /// Removes the least recently used snapshots until the others fit into the disk budget.
+    /// Removes the snapshots that were not used for the longest time, until the others fit into the
+    /// disk budget.
     fn make_room(&self, now: SystemTime) {
         let entries = std::fs::read_dir(&self.folder)
             .into_iter()
@@ -173,14 +177,14 @@ impl Snapshots {
             if sum <= BYTES_MAX || now.duration_since(used).unwrap_or_default() < KEPT_FOR {
                 return;
             }
-            // If the removal fails, it is tried again after the next snapshot is made.
+            // If this fails, the next attempt comes after the next snapshot is made.
             std::fs::remove_dir_all(&folder).ok();
             sum -= bytes;
         }
     }
 }
 
-/// Returns when a snapshot was used last, its bytes and its folder.
+/// Returns when a snapshot was last used, its size in bytes, and its folder.
 fn use_of(folder: &Path) -> Option<(SystemTime, u64, PathBuf)> {
     let used = std::fs::metadata(folder.join(DESCRIPTION_NAME))
         .ok()?
@@ -193,7 +197,8 @@ fn use_of(folder: &Path) -> Option<(SystemTime, u64, PathBuf)> {
     ))
 }
 
-/// Reads the snapshot in a folder and marks it as used. Returns `None` when it is not complete.
+/// Reads the description of the snapshot in a folder, and marks the snapshot as used now. Returns
+/// `None` if the snapshot is not complete.
 fn read(folder: &Path) -> Option<Snapshot> {
     let path = folder.join(DESCRIPTION_NAME);
     let description: Description = serde_json::from_slice(&std::fs::read(&path).ok()?).ok()?;
@@ -212,8 +217,8 @@ fn read(folder: &Path) -> Option<Snapshot> {
     })
 }
 
-/// Boots the guest until it stops itself, and writes the machine's state. Only the state is left in
-/// the boot's folder.
+/// Boots the guest until it stops itself, and writes the machine's state. Of everything that this
+/// leaves in the boot's folder, only the state remains.
 fn make(
     qemu: &Qemu,
     boot: &Boot<'_>,
@@ -302,7 +307,7 @@ impl Snapshot {
         link(&self.state, &boot.folder.join(STATE_NAME))?;
         let mut machine = boot.start_controlled(qemu, Start::Resumes(STATE_NAME), deadline)?;
         let status = machine.wait_while("query-status", "status", &["inmigrate"])?;
-        // The job must be written after QEMU has read the state, because reading overwrites the
+        // The job can only be written after QEMU has read the state, because reading overwrites the
         // shared memory.
         let shared = boot.folder.join(SHARED_NAME);
         if !exchange::is_paused(&beginning(&shared)?) {
@@ -326,8 +331,8 @@ fn beginning(shared: &Path) -> Result<[u8; 8], SnapshotError> {
     Ok(bytes)
 }
 
-/// Links a file into the folder in which QEMU is started. QEMU's options then contain names without
-/// a path and are the same for all users.
+/// Makes a link to a file. The link is in the folder in which QEMU starts, so QEMU's options
+/// contain only names without a path, and are the same for all users.
 fn link(original: &Path, link: &Path) -> Result<(), SnapshotError> {
     let original = original.canonicalize().map_err(at(original))?;
     symlink(&original, link).map_err(at(link))

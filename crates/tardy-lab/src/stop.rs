@@ -1,9 +1,8 @@
-//! Boots the guest of a finished run again, and stops its machine at a moment of the run.
+//! Boots the guest of an earlier run again, and stops its machine at a moment of that run.
 //!
-//! The guest executes the same instructions as in the run, because it has the same inputs, and
-//! because its clock counts instructions. A timer of QEMU's virtual clock stops the machine
-//! (`outside/`), so the machine stops at the same instruction every time. QEMU listens for gdb only
-//! after that.
+//! The guest has the same inputs and its clock counts instructions, so it executes the same
+//! instructions as in the run. A timer on QEMU's virtual clock stops the machine (`outside/`), so
+//! it stops at the same instruction every time. Only after that does QEMU listen for gdb.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,10 +24,10 @@ use super::watch::{self, WatchError, WatchSetup};
 /// Name of the socket on which QEMU waits for gdb, in the guest's folder.
 const SOCKET_NAME: &str = "gdb.socket";
 
-/// Time limit on the host's clock for the boot up to the moment.
+/// How long the guest may take to reach the moment, in wall-clock time of the host.
 pub const WALL_LIMIT: Duration = Duration::from_secs(3600);
 
-/// Why a guest cannot be stopped at a moment of its run.
+/// Why a guest cannot be stopped at a moment of an earlier run.
 #[derive(Debug, thiserror::Error)]
 pub enum StopError {
     #[error(
@@ -59,7 +58,7 @@ pub enum StopError {
     Control(#[from] ControlError),
 }
 
-/// A guest whose machine is stopped. Dropping the value ends QEMU.
+/// A guest whose machine is stopped; QEMU ends when the value is dropped.
 #[derive(Debug)]
 pub struct StoppedGuest {
     _machine: QemuProcess,
@@ -67,7 +66,7 @@ pub struct StoppedGuest {
     pub socket: PathBuf,
 }
 
-/// Refuses guests that do not repeat, or that the plugin does not support.
+/// Refuses a machine whose runs do not repeat exactly, or that the plugin does not support.
 ///
 /// # Errors
 /// Returns [`StopError`].
@@ -78,13 +77,13 @@ pub fn check(machine: &Machine) -> Result<(), StopError> {
     Ok(watch::check(machine)?)
 }
 
-/// Returns the virtual time from the start of the guest's program to a moment of the guest's clock,
-/// exact to about 20 ns.
-/// The kernel's clock has a slightly different rate, because the kernel measured the rate of the
-/// cycle counter at boot.
+/// Converts a moment on the guest's clock to the virtual time that has passed since the start of
+/// the guest's program, exact to about 20 ns. The two clocks have slightly different rates, because
+/// the guest's kernel measured the rate of the cycle counter when it booted.
 ///
 /// # Errors
-/// Returns [`StopError::Old`] if the report lacks the rate, and [`StopError::BeforeStart`].
+/// Returns [`StopError::Old`] if the guest's report does not contain the rate, and
+/// [`StopError::BeforeStart`] if the moment is before the start of the program.
 pub fn virtual_time_until(moment: Nanos, report: &GuestReport) -> Result<Nanos, StopError> {
     let (start, end) = report.cycle_counts.ok_or(StopError::Old)?;
     let counted = i128::from(end) - i128::from(start);
@@ -101,8 +100,8 @@ pub fn virtual_time_until(moment: Nanos, report: &GuestReport) -> Result<Nanos, 
 }
 
 impl Guest<'_> {
-    /// Boots the guest of the run with the inputs `recorded` in `folder`, and stops its machine
-    /// this virtual time after the start of the guest's program.
+    /// Boots the guest of the run with the inputs `recorded` in `folder`. Stops its machine when
+    /// this virtual time has passed since the start of the guest's program.
     ///
     /// # Errors
     /// Returns [`StopError`].
@@ -212,7 +211,7 @@ mod tests {
             killed_for_memory: 0,
             remarks: Vec::new(),
         };
-        // The counter ran 10 ppm faster.
+        // The cycle counter ran 10 ppm faster than the guest's clock.
         assert_eq!(
             virtual_time_until(Nanos::from_secs(3), &report).unwrap(),
             Nanos(1_000_010_000)

@@ -1,4 +1,5 @@
-//! Variants: the objects of a comparison. A variant is a kernel with words on its command line.
+//! Variants: what an experiment compares. A variant is a kernel, together with words on its command
+//! line.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,18 +8,18 @@ use super::kernel::Kernel;
 /// One column of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Variant {
-    /// The variant's name in tables, and the name of its folder.
+    /// The name that the variant has in tables, and that its folder has.
     pub name: String,
     /// The kernel to boot.
     pub kernel: Kernel,
-    /// The requested preemption model. The run fails if the kernel does not use it.
+    /// The requested preemption model. If the kernel uses another model, the run fails.
     pub preemption: Option<String>,
     /// Further words for the kernel's command line.
     pub words: Vec<String>,
 }
 
 impl Variant {
-    /// Returns a variant whose name is made of its parts.
+    /// Returns a variant, and makes its name from its parts.
     #[must_use]
     pub fn new(kernel: Kernel, preemption: Option<String>, words: Vec<String>) -> Self {
         let mut name = kernel.name.clone();
@@ -45,8 +46,8 @@ impl Variant {
     }
 }
 
-/// Returns at most 80 characters of the name, with `_` in place of characters that are awkward in a
-/// path, and without dots at the start.
+/// Returns the name in a form that fits into a path: at most 80 characters, with `_` in place of
+/// awkward ones, and without dots at the start.
 fn folder_name(name: &str) -> String {
     const LENGTH_MAX: usize = 80;
     let plain = |c: char| {
@@ -60,8 +61,8 @@ fn folder_name(name: &str) -> String {
     name.trim_start_matches('.').to_owned()
 }
 
-/// Makes equal names of variants different: by their kernels' versions, then by digests, then by
-/// number.
+/// Makes the names of variants unique: if names are equal, adds the kernels' versions; if these are
+/// equal, too, adds digests, or else numbers.
 pub fn make_names_unique(variants: &mut [Variant]) {
     let names: Vec<String> = variants
         .iter()

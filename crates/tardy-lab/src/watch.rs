@@ -1,10 +1,11 @@
-//! Watches a guest with the QEMU plugin: makes the plugin's input from the kernel, and stores its
-//! output in the run folder.
+//! Watches a guest with the QEMU plugin: makes the plugin's input for the guest's kernel, and
+//! stores the plugin's output in the run folder.
 //!
 //! A watched guest has the same initial file system, command line and job as an unwatched one, and
-//! therefore the same samples. The plugin needs the kernel's symbols. Exporting them from the
-//! watched guest would change its job, and thereby its boot. A separate boot therefore provides the
-//! symbols, once for each kernel with its modules; the cache stores them.
+//! therefore the same samples. The plugin needs the kernel's symbols. If the watched guest itself
+//! exported its symbols, its job and thus its boot would differ from the unwatched guest's. So the
+//! lab boots each kernel with its modules once more only to get the symbols, and stores these in
+//! the cache.
 
 use std::fs;
 use std::io;
@@ -72,13 +73,13 @@ fn file_error(path: &Path) -> impl FnOnce(io::Error) -> WatchError + use<> {
     move |error| WatchError::File { path, error }
 }
 
-/// Refuses guests that no plugin can watch.
+/// Returns an error if no plugin can watch such a guest.
 ///
 /// # Errors
 /// Returns [`WatchError`].
 pub fn check(machine: &Machine) -> Result<(), WatchError> {
-    /// Maximum memory of a watched guest in MiB. This much memory is contiguous, because it lies
-    /// below the device addresses under 4 GiB.
+    /// Maximum memory of a watched guest in MiB. Up to this size, the memory is contiguous, because
+    /// it lies below the device addresses under 4 GiB.
     const MEMORY_MIB_MAX: u32 = 2048;
     if machine.accelerator != Accelerator::Tcg {
         return Err(WatchError::Accelerator);
@@ -97,17 +98,17 @@ pub fn check(machine: &Machine) -> Result<(), WatchError> {
 pub struct WatchSetup {
     library: PathBuf,
     cache: Cache,
-    /// Number of worst samples of each phase for which the plugin stores the code executed before
-    /// them.
+    /// Number of the worst samples of each phase for which the plugin stores the code that was
+    /// executed before them.
     worst: u32,
 }
 
 impl WatchSetup {
-    /// Prepares the plugin at `library`. Without `library`, puts the built-in plugin into the
-    /// cache.
+    /// Prepares to watch guests with the plugin at `library`. If `library` is absent, puts the
+    /// plugin that is built into this program into the cache.
     ///
     /// # Errors
-    /// Returns [`WatchError`] if this machine cannot watch.
+    /// Returns [`WatchError`] if this machine cannot watch guests.
     pub fn new(
         machine: &Machine,
         qemu: &Qemu,
@@ -129,8 +130,8 @@ impl WatchSetup {
         })
     }
 
-    /// Sets the number of worst samples of each phase for which the plugin stores the code executed
-    /// before them.
+    /// Sets for how many of the worst samples of each phase the plugin stores the code that was
+    /// executed before them.
     #[must_use]
     pub fn with_worst(self, worst: u32) -> Self {
         Self { worst, ..self }
@@ -171,8 +172,8 @@ impl WatchSetup {
         self.link(folder)
     }
 
-    /// Returns the symbols of a guest's kernel with its modules. The symbols come from the cache.
-    /// If the cache lacks them, `boot` runs a guest that writes them to its folder.
+    /// Returns the symbols of a guest's kernel and its modules. They usually come from the cache.
+    /// If the cache does not have them, `boot` runs a guest that writes them into its folder.
     ///
     /// # Errors
     /// Returns [`WatchError`].
@@ -209,7 +210,7 @@ impl WatchSetup {
     }
 }
 
-/// Stores the plugin's output, compressed, in the run folder, and removes the plugin's file.
+/// Compresses the plugin's output into the run folder, and removes the plugin's own file.
 ///
 /// # Errors
 /// Returns [`WatchError`].
@@ -232,7 +233,7 @@ fn instruction_ns(machine: &Machine) -> u64 {
     u64::try_from(machine.instruction_shift.per_instruction().get()).unwrap_or(1)
 }
 
-/// Returns the digest of everything that determines the addresses of a guest's symbols.
+/// Returns a digest of everything that determines at which addresses the symbols of a guest are.
 fn key(variant: &Variant, job: &GuestJob, added: &[AddedFile]) -> io::Result<Digest> {
     let mut digester = Digester::default();
     digester.update_block(variant.kernel.digest.as_str().as_bytes());
@@ -245,8 +246,8 @@ fn key(variant: &Variant, job: &GuestJob, added: &[AddedFile]) -> io::Result<Dig
     Ok(digester.finish())
 }
 
-/// Returns the file of the built-in plugin. A program without a built-in plugin compiles it from
-/// source with the machine's compiler.
+/// Returns a file that contains the built-in plugin. A program without a built-in plugin compiles
+/// it from source with the machine's compiler.
 fn own_library(cache: &Cache) -> Result<PathBuf, WatchError> {
     let digest = Digest::of_bytes(if plugin::LIBRARY.is_empty() {
         plugin::SOURCE.as_bytes()

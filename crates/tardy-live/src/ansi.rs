@@ -1,4 +1,4 @@
-//! Draws frames with escape sequences of ECMA-48 that all terminals and the Linux console
+//! Draws frames with those escape sequences of ECMA-48 that all terminals and the Linux console
 //! understand (console_codes(4)).
 
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use tardy_sys::printable::printable;
 
 /// Switches to the alternate screen, which has no scrollback, and hides the cursor.
 pub(crate) const ENTER: &str = "\x1b[?1049h\x1b[?25l";
-/// Switches back to the shell's screen and shows the cursor.
+/// Shows the shell's screen and the cursor again.
 pub(crate) const LEAVE: &str = "\x1b[?1049l\x1b[?25h";
 
 /// Text attributes that the view uses, with their SGR numbers.
@@ -61,7 +61,7 @@ impl<W: Write> Backend for Ansi<W> {
     }
 
     fn get_cursor_position(&mut self) -> io::Result<Position> {
-        // The view shows no cursor, so any position will do.
+        // The position is arbitrary, because the view shows no cursor.
         Ok(Position::ORIGIN)
     }
 

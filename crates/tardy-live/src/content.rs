@@ -1,4 +1,4 @@
-//! The content of a screen, which grows with the run.
+//! What a screen shows; it grows while the run lasts.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ impl Content {
         self.progress = Some(progress);
     }
 
-    /// Adds a single value of a series. This function is used when samples are read from a folder
+    /// Adds a single value of a series. Used when the view reads samples from a folder some time
     /// after they were measured.
     pub(crate) fn note(&mut self, series: usize, at: Nanos, value: Nanos) {
         self.tracks
@@ -64,14 +64,14 @@ impl Content {
         shape
     }
 
-    /// Returns the indices of the series, sorted by their largest value, largest first.
+    /// Returns the indices of the series in the order of their largest values, largest first.
     pub(crate) fn worst_first(&self) -> Vec<usize> {
         let mut places: Vec<usize> = (0..self.series.len()).collect();
         places.sort_by_key(|&place| std::cmp::Reverse(max_of(&self.series[place])));
         places
     }
 
-    /// Returns the largest value of each measured CPU; `None` for a CPU without values so far.
+    /// Returns the largest value of each measured CPU; `None` if the CPU has no values yet.
     pub(crate) fn cpus(&self) -> Vec<(CpuId, Option<Nanos>)> {
         let mut cpus: BTreeMap<CpuId, Option<Nanos>> = BTreeMap::new();
         for figures in &self.series {

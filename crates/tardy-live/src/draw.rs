@@ -18,12 +18,12 @@ use crate::content::Content;
 use crate::progress::RunProgress;
 use crate::screen::{Owner, Screen};
 
-/// The drawing capabilities of a terminal.
+/// What the terminal is able to draw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
     /// Whether the terminal shows characters other than ASCII.
     pub is_unicode: bool,
-    /// Whether the terminal shows colours and its user wants them.
+    /// Whether the terminal shows colours and the user wants them.
     pub is_colored: bool,
 }
 
@@ -42,13 +42,13 @@ impl Look {
     }
 }
 
-/// Minimum width in columns for charts side by side.
+/// Minimum width of the screen, in columns, at which charts are drawn side by side.
 const WIDE: u16 = 110;
 /// Minimum and maximum number of lines of a chart, including its title and axis.
 const CHART_LINES: (u16, u16) = (4, 12);
-/// Minimum number of lines of a chart, if enough lines are left for the table's minimum.
+/// Minimum number of lines of a chart, if the table can still have its own minimum.
 const CHART_LINES_WANTED: u16 = 6;
-/// Number of lines above the table, and number of lines for the keys.
+/// Number of lines above the table, and number of lines that list the keys.
 const HEAD_LINES: u16 = 3;
 const FOOT_LINES: u16 = 1;
 
@@ -64,8 +64,8 @@ pub(crate) fn draw(frame: &mut Frame<'_>, screen: &Screen, look: Look) {
     let charts = if is_wide { 1 } else { 2 };
     let room = area.height.saturating_sub(HEAD_LINES + FOOT_LINES);
     let rows = table::lines_wanted(content, area.width);
-    // The table gets the number of lines that it wants, unless the charts would fall below their
-    // minimum. The charts get the remaining lines.
+    // The table gets all the lines that it wants, as long as the charts keep their minimum. The
+    // charts get the remaining lines.
     let is_roomy = room >= charts * CHART_LINES_WANTED + table::lines_least(content, area.width);
     let least = charts
         * if is_roomy {
@@ -100,7 +100,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, screen: &Screen, look: Look) {
     frame.render_widget(foot_line(screen, content, area.width, look), foot);
 }
 
-/// Draws what is measured and how far the run is, the work of the loads, and a progress bar.
+/// Draws what the run measures, how far it is, what the loads have done, and a progress bar.
 fn draw_head(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -188,7 +188,8 @@ fn foot_line(screen: &Screen, content: &Content, width: u16, look: Look) -> Line
         keys.push(("m", "mark"));
     }
     keys.push(("q", end));
-    // If the line is too long, "previous" is omitted, because "next" also reaches every series.
+    // If the line is too long, the key for the previous series is left out, because the key for the
+    // next one also reaches every series.
     let length = |keys: &[(&str, &str)]| {
         keys.iter()
             .map(|(key, word)| key.len() + word.len() + 3)

@@ -1,8 +1,8 @@
-//! The channel from a run to its display. Measuring and recording threads never wait here: if the
-//! display holds a lock, they try again later.
+//! The channel from a run to its display. The measuring and recording threads never wait here: if
+//! the display holds a lock, they try again later.
 //!
-//! The recorder computes figures when the view asks for them, and publishes them only if the view
-//! is not reading at that moment.
+//! The recorder computes figures only when the view asks for them. It publishes them unless the
+//! view is reading at that moment.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,8 +12,7 @@ use tardy_core::units::Nanos;
 
 use crate::progress::RunProgress;
 
-/// Merges the largest values of `older` figures into `figures` of the same series. The view has not
-/// read the older figures.
+/// Merges the largest values of `older` figures into `figures` of the same series.
 pub fn after(figures: &mut [Figures], older: &[Figures]) {
     for (figures, older) in figures.iter_mut().zip(older) {
         figures.after(older);
@@ -30,18 +29,19 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Returns whether the display waits for new figures.
+    /// Returns whether the view has asked for new figures.
     #[must_use]
     pub fn is_wanted(&self) -> bool {
         self.is_wanted.load(Ordering::Acquire)
     }
 
-    /// Publishes figures of all series, in the same order each time. The largest values of earlier
-    /// figures that the view has not read are merged into them.
+    /// Publishes the figures of all series; every call must have the series in the same order. If
+    /// the view has not read the previous figures, their largest values are merged into the new
+    /// ones.
     ///
     /// # Errors
-    /// Returns the figures if the view holds the lock. The caller passes them to [`after`] together
-    /// with the next figures.
+    /// If the view is reading at this moment, publishes nothing and returns the figures. The caller
+    /// then passes them to [`after`] together with the next figures.
     pub fn publish_figures(&self, mut figures: Vec<Figures>) -> Result<(), Vec<Figures>> {
         let Ok(mut place) = self.figures.try_lock() else {
             return Err(figures);
@@ -78,7 +78,7 @@ impl Feed {
         self.progress.lock().ok()?.clone()
     }
 
-    /// Marks the time `at`.
+    /// Adds a mark at the time `at`.
     pub fn mark(&self, at: Nanos) {
         if let Ok(mut marks) = self.marks.lock() {
             marks.push(at);
@@ -118,8 +118,8 @@ mod tests {
     }
 
     proptest! {
-        // Each step has the recorder's largest value, whether the view holds the lock meanwhile,
-        // and whether the view reads afterwards.
+        // For each step: the recorder's largest value, whether the view holds the lock during the
+        // step, and whether the view reads afterwards.
         #[test]
         fn no_largest_value_is_lost_whoever_comes_when(steps in prop::collection::vec((1_i64..1_000_000, any::<bool>(), any::<bool>()), 1..60)) {
             let feed = Feed::default();

@@ -1,4 +1,4 @@
-//! Reads a run folder that another process fills. Each call reads only new data.
+//! Reads a run folder into which another process writes. Each call reads only what is new.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,17 +18,17 @@ use tardy_sys::clock;
 use crate::content::Content;
 use crate::progress::RunProgress;
 
-/// A run folder, and how much of it has been read.
+/// A run folder, and how far it has been read.
 #[derive(Debug)]
 pub struct GrowingFolder {
     path: PathBuf,
     series: Vec<GrowingSeries>,
-    /// Time at which a poll after the first one last found new data.
+    /// When a poll last found new data; the first poll does not count.
     grew_at: Option<Nanos>,
 }
 
-/// A folder without new data for this long is considered complete. A folder that is copied here
-/// from another machine grows in steps.
+/// If a folder gets no new data for this long, it is considered complete. The time is this long
+/// because a folder that is being copied here from another machine grows in steps.
 const QUIET_MAX: Nanos = Nanos::from_secs(30);
 
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl GrowingFolder {
     /// Opens the run folder `path`.
     ///
     /// # Errors
-    /// Returns errors of [`folder::open`].
+    /// Fails as [`folder::open`] does.
     pub fn open(path: &Path) -> Result<Self, folder::FolderError> {
         folder::open(path)?;
         Ok(Self {
@@ -91,8 +91,8 @@ impl GrowingFolder {
         self.series.iter().map(|series| series.place).sum()
     }
 
-    /// Opens the series whose files got their headers since the last call, and those that the run
-    /// moved.
+    /// Opens the series whose files have got their headers since the last call, and those that the
+    /// run moved.
     fn open_series(&mut self, record: &RunRecord) {
         let samples = record
             .samples_folder
@@ -107,7 +107,7 @@ impl GrowingFolder {
             if known.as_ref().is_some_and(|known| known.path == path) {
                 continue;
             }
-            // A series file without a header is tried again at the next poll.
+            // If a series file has no header yet, it is tried again at the next poll.
             let Ok(file) = SeriesFile::open(&path) else {
                 continue;
             };
@@ -116,7 +116,7 @@ impl GrowingFolder {
                 histogram.merge(&hours.latency());
             }
             if let Some(known) = known {
-                // The run moved the file here from its --spool folder. The contents are unchanged,
+                // The run has moved the file here from its --spool folder. The content is the same,
                 // so reading continues at the same position.
                 (known.file, known.path) = (file, path);
             } else {
@@ -152,13 +152,14 @@ impl GrowingSeries {
                 note(sample.due, sample.latency);
             }
         };
-        // After a read error, for example of a slow network disk, the next poll tries again.
+        // After a read error, such as one of a slow network disk, the next poll tries again.
         if let Ok(read) = file.read_on(*place, &mut visit) {
             *place = read;
         }
     }
 
-    /// Returns the approximate due time of the last sample; `None` if due times are not on a grid.
+    /// Returns approximately when the last sample was due; `None` if the due times are not on a
+    /// grid.
     fn latest(&self) -> Option<Nanos> {
         let schedule = self.file.descriptor().schedule;
         match schedule {
@@ -173,18 +174,20 @@ impl GrowingSeries {
         let mut figures = self
             .watch
             .figures(self.file.descriptor(), self.counts, &self.histogram);
-        // The recent values are already in the content: each one was added when it was read.
+        // The recent values are already in the content, because each one was added when it was
+        // read.
         figures.recent = Peaks::default();
         if self.counts.unstored > 0
             && let Some(stored) = histogram_file::read(&self.path.with_extension("histogram"))
         {
-            // The stored histogram has all samples, but is a few seconds old. The histogram lacks
-            // the deadline misses of skipped periods, so the number of misses is unknown.
+            // The stored histogram contains all samples, but was written some seconds ago. It does
+            // not contain the deadline misses of skipped periods, so the number of misses is
+            // unknown.
             figures.numbers = FiguresNumbers::of(&stored.histogram);
             figures.misses = None;
         }
         if self.file.hours().is_some_and(|hours| hours.samples > 0) {
-            // Samples that were folded into hourly histograms before the first poll were not read,
+            // Samples that were folded into hourly histograms before the first poll are not read,
             // so the number of misses is unknown.
             figures.misses = None;
         }

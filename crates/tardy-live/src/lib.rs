@@ -1,9 +1,9 @@
-//! The live display of a run, as an interactive screen.
+//! Shows a run while it lasts, on an interactive screen.
 //!
 //! The run puts new data into a [`feed::Feed`], and a thread on a housekeeping CPU ([`view::View`])
-//! draws it. The two do not wait for each other, so a blocked terminal does not delay a run. `tardy
-//! top` draws the same screen from a folder that another process fills
-//! ([`growing::GrowingFolder`]).
+//! draws it. While the run measures, it does not wait for the drawing thread, so a terminal that
+//! blocks does not delay the measurement. `tardy top` draws the same screen from a folder into
+//! which another process writes ([`growing::GrowingFolder`]).
 #![forbid(unsafe_code)]
 
 mod ansi;

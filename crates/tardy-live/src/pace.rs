@@ -1,14 +1,15 @@
 //! Limits how often an expensive action is repeated.
 //!
-//! The cost of an action sets its pace. Computing figures walks every histogram. On a large
-//! machine, this takes longer than drawing. Each of the two may repeat after 250 times the CPU time
-//! that it took. Together they use less than 1 % of one CPU on any machine.
+//! How often an action is repeated depends on what it costs. To compute figures, the recorder must
+//! walk through every histogram. On a large machine, that takes longer than drawing a frame. Each
+//! action may be repeated after 250 times the CPU time that it took. Together, the actions use less
+//! than 1 % of one CPU on any machine.
 
 use tardy_core::units::Nanos;
 
 /// An action may use at most the time of one CPU divided by this number.
 const PARTS: i64 = 250;
-/// Shortest interval between two runs of the action; a person cannot follow faster changes.
+/// Shortest interval between two runs of an action; a person could not follow faster changes.
 const INTERVAL: Nanos = Nanos::from_millis(500);
 /// Longest interval between two frames, even if drawing is slow.
 pub const INTERVAL_OF_VIEW: Nanos = Nanos::from_secs(1);
@@ -30,19 +31,19 @@ impl Pace {
         }
     }
 
-    /// Limits the interval between two runs of the action to `longest`.
+    /// Allows at most the interval `longest` between two runs of the action.
     #[must_use]
     pub fn at_least_every(self, longest: Nanos) -> Self {
         Self { longest, ..self }
     }
 
-    /// Returns the time of the next run.
+    /// Returns when the action should run next.
     #[must_use]
     pub fn next(&self) -> Nanos {
         self.next
     }
 
-    /// Records a run at `now` that took the CPU time `cost`.
+    /// Records that the action ran at `now` and took the CPU time `cost`.
     pub fn spent(&mut self, now: Nanos, cost: Nanos) {
         let rest = Nanos(cost.get().saturating_mul(PARTS)).max(INTERVAL);
         self.next = now + rest.min(self.longest);

@@ -4,27 +4,27 @@ use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
 use tardy_run::record::{RunRecord, State};
 
-/// The state of a run at a moment. All times except `start` are relative to the start.
+/// The state of a run at one moment. All times except `start` are relative to the start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunProgress {
     pub run: String,
     /// Start of the run, on the clock of the samples.
     pub start: Nanos,
     pub state: State,
-    /// Time since the start; negative before it.
+    /// Time since the start; negative before the start.
     pub elapsed: Nanos,
-    /// Planned length of the run. If phases are counted in cycles, it is an estimate. Absent for an
-    /// endless run.
+    /// How long the run is planned to last. If phases are counted in cycles, this is an estimate.
+    /// Absent for an endless run.
     pub planned: Option<Nanos>,
     pub phases_planned: usize,
     /// Phases that have started.
     pub phases: Vec<PhaseProgress>,
-    /// Loads of the last phase in `phases`.
+    /// Loads of the phase that started last.
     pub loads: Vec<LoadProgress>,
     pub marks: Vec<Nanos>,
     /// Limits for the latency.
     pub window: Option<Window>,
-    /// Whether the process that measured the run has died without recording the run's end.
+    /// Whether the process that measured the run has died before it recorded the run's end.
     pub is_cut_off: bool,
 }
 
@@ -32,12 +32,12 @@ pub struct RunProgress {
 pub struct PhaseProgress {
     pub name: String,
     pub begin: Nanos,
-    /// End, or planned end while the phase lasts; absent as long as a number of cycles or the user
-    /// will end the phase.
+    /// When the phase ends. While the phase lasts, this is when it is planned to end; absent if a
+    /// number of cycles or the user ends it.
     pub end: Option<Nanos>,
 }
 
-/// The work of one load of a phase.
+/// How much work one load of a phase has done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadProgress {
     pub name: String,
@@ -49,8 +49,8 @@ pub struct LoadProgress {
 }
 
 impl RunProgress {
-    /// Returns the progress of the run in the folder `run`, from its record, at time `now` on the
-    /// run's clock.
+    /// Returns how far the run in the folder `run` is, according to its record, at time `now` on
+    /// the run's clock.
     #[must_use]
     pub fn of(record: &RunRecord, run: String, now: Nanos) -> Self {
         let start = record.started.monotonic_ns;
@@ -86,8 +86,8 @@ impl RunProgress {
     }
 }
 
-/// Returns the loads of the last phase, with the work of each load's parts added up. Loads whose
-/// work was not reported are omitted, as in the folder of another process's run.
+/// Returns the loads of the last phase. If a load has several parts, adds up their work. Loads that
+/// have reported no work are left out, as they are in the folder of another process's run.
 fn loads(record: &RunRecord, now: Nanos) -> Vec<LoadProgress> {
     let Some(phase) = record.phases.len().checked_sub(1) else {
         return Vec::new();

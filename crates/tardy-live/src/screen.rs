@@ -1,4 +1,4 @@
-//! An interactive screen: its content, and the effects of keys. This module does not depend on the
+//! An interactive screen: what it shows, and what keys do. This module does not depend on the
 //! terminal.
 
 use crate::content::Content;
@@ -12,7 +12,7 @@ pub(crate) enum Key {
 }
 
 impl Key {
-    /// Parses the keys in the bytes that a terminal sent.
+    /// Parses the keys in bytes that the terminal has sent.
     pub(crate) fn of_bytes(bytes: &[u8]) -> Vec<Self> {
         let mut keys = Vec::new();
         let mut rest = bytes;
@@ -25,8 +25,8 @@ impl Key {
                     match last {
                         b'A' | b'D' | b'Z' => keys.push(Self::Previous),
                         b'B' | b'C' => keys.push(Self::Next),
-                        // The rest of a longer sequence is dropped, so its last letter is not taken
-                        // for a key.
+                        // The rest of a longer sequence is dropped, so that its last letter is not
+                        // taken for a key.
                         _ => rest = &[],
                     }
                 }
@@ -40,7 +40,7 @@ impl Key {
     }
 }
 
-/// The effect of a key on the run.
+/// What a key does to the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Mark this moment.
@@ -49,12 +49,12 @@ pub(crate) enum Action {
     End,
 }
 
-/// The owner of the run.
+/// The process that owns the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// This process, so the keys can mark and stop the run.
+    /// This process; the keys can mark and stop the run.
     Own,
-    /// Another process; the screen only shows its run.
+    /// Another process; the screen can only show its run.
     Other,
 }
 
@@ -62,15 +62,15 @@ pub(crate) enum Owner {
 pub(crate) struct Screen {
     pub(crate) owner: Owner,
     pub(crate) content: Content,
-    /// The content at the moment when the user paused the view.
+    /// What the screen showed when the user paused it.
     paused: Option<Box<Content>>,
     /// Index of the series whose charts are shown; absent if the charts show all series together.
     pub(crate) selected: Option<usize>,
-    /// Whether the screen waits for the user to confirm that the run should stop.
+    /// Whether the screen has asked whether the run should stop, and waits for the answer.
     pub(crate) is_asking: bool,
     /// Whether the user has stopped the run.
     pub(crate) is_ending: bool,
-    /// Whether the terminal delivers keys.
+    /// Whether the terminal sends keys.
     pub(crate) has_keys: bool,
 }
 
@@ -87,7 +87,7 @@ impl Screen {
         }
     }
 
-    /// Returns the content to draw, which stays the same while the view is paused.
+    /// Returns the content to draw; while the view is paused, this is always the same.
     pub(crate) fn shown(&self) -> &Content {
         self.paused.as_deref().unwrap_or(&self.content)
     }
@@ -120,8 +120,8 @@ impl Screen {
         None
     }
 
-    /// Selects the next or previous series. The view of all series together lies before the first
-    /// and after the last series.
+    /// Selects the next or previous series. All series together come before the first series and
+    /// after the last one.
     fn select(&mut self, step: isize) {
         let places = self.shown().series.len() as isize + 1;
         let place = self.selected.map_or(0, |place| place as isize + 1);

@@ -1,8 +1,8 @@
-//! The terminal while a screen is drawn on it. The terminal is restored on every exit except
-//! SIGKILL; after a SIGKILL, the command `reset` restores it.
+//! Sets up the terminal for the time in which a screen is drawn on it. The terminal is restored on
+//! every exit except SIGKILL; after a SIGKILL, the command `reset` restores it.
 //!
 //! The view reads its few keys itself, instead of using the event loop of a terminal library. Such
-//! loops install a handler of SIGWINCH, and the kernel may run the handler in any thread of the
+//! an event loop installs a handler of SIGWINCH, which the kernel may run in any thread of the
 //! process, even in a measuring thread. Instead, the size of the terminal is queried for each
 //! frame.
 
@@ -20,8 +20,8 @@ use crate::ansi::{self, Ansi};
 use crate::draw::{self, Look};
 use crate::screen::Screen;
 
-/// The settings to restore. This is a static variable, because a panic of any thread must restore
-/// the terminal to make its message readable.
+/// The settings that must be restored. They are in a static variable, because a panic of any thread
+/// must restore the terminal so that the panic's message is readable.
 static SAVED: Mutex<Option<SavedTerminal>> = Mutex::new(None);
 
 struct SavedTerminal {
@@ -37,8 +37,8 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// Returns whether keys can be read: standard input is a terminal, and this process is in the
-    /// terminal's foreground.
+    /// Returns whether keys can be read, which is the case if standard input is a terminal and this
+    /// process is in the terminal's foreground.
     pub(crate) fn has_keys() -> bool {
         io::IsTerminal::is_terminal(&io::stdin()) && terminal::is_in_foreground(io::stdin().as_fd())
     }
@@ -57,7 +57,8 @@ impl Terminal {
             out.write_all(ansi::ENTER.as_bytes())?;
             out.flush()?;
             let size = size();
-            // The viewport is fixed, because `draw` queries the size of the terminal itself.
+            // The viewport has a fixed size, because `draw` itself asks for the size of the
+            // terminal.
             let options = TerminalOptions {
                 viewport: Viewport::Fixed(size),
             };
@@ -86,7 +87,7 @@ impl Terminal {
             .map(drop)
     }
 
-    /// Returns the pressed keys; empty if the terminal is gone.
+    /// Returns the pressed keys; no keys if the terminal is gone.
     pub(crate) fn keys(&mut self) -> Vec<u8> {
         let mut room = [0; 64];
         match terminal::read(io::stdin().as_fd(), &mut room) {
@@ -99,7 +100,7 @@ impl Terminal {
         }
     }
 
-    /// Returns whether keys are expected.
+    /// Returns whether keys can still arrive.
     pub(crate) fn waits_for_keys(&self) -> bool {
         self.has_keys
     }
@@ -117,7 +118,7 @@ pub(crate) fn put_back() {
         return;
     };
     let mut out = io::stderr().lock();
-    // A terminal that cannot be written to is gone and needs no restoring.
+    // If the terminal cannot be written to, it is gone and nothing has to be restored.
     let _ = out
         .write_all(ansi::LEAVE.as_bytes())
         .and_then(|()| out.flush());

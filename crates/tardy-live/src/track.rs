@@ -1,9 +1,9 @@
-//! A time line that grows in constant memory: the largest value of each time interval. When there
-//! are too many intervals, pairs of them are merged.
+//! A time line that takes constant memory however long the run is: it stores the largest value of
+//! each time interval. When there are too many intervals, pairs of them are merged.
 
 use tardy_core::units::Nanos;
 
-/// Maximum number of intervals, which is more than the columns of a screen.
+/// Maximum number of intervals: more than a screen has columns.
 const STRETCHES: usize = 512;
 /// Length of an interval at the start.
 const STEP: Nanos = Nanos::from_millis(125);
@@ -46,8 +46,9 @@ impl Track {
             .collect();
     }
 
-    /// Returns the largest value of each of `columns` equal parts of the time from the start to
-    /// `end`. An interval that is longer than a column fills all columns that it covers.
+    /// Divides the time from the start to `end` into `columns` equal parts, and returns the largest
+    /// value in each part. An interval that is longer than a column fills all columns that it
+    /// covers.
     pub(crate) fn columns(&self, end: Nanos, columns: usize) -> Vec<Option<Nanos>> {
         let mut largest = vec![None; columns];
         let end = i128::from(end.get().max(1));

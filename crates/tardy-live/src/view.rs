@@ -1,11 +1,12 @@
 //! The thread that draws a run and reads keys, on the housekeeping CPUs. The thread sleeps between
 //! frames and keys.
 //!
-//! Ctrl-C stays a signal, because stopping a run must not depend on the view's thread. That thread
-//! may hang in a terminal that accepts no output. Ctrl-Z and Ctrl-\ are disabled, because they
-//! would return the terminal to the shell while the screen is drawn on it.
+//! Ctrl-C still sends a signal, so that the run can be stopped even if the view's thread hangs. It
+//! hangs if the terminal accepts no output. Ctrl-Z and Ctrl-\ are disabled, because with them the
+//! shell would get the terminal while the screen is drawn on it.
 //!
-//! The view takes the time of a mark when the key is pressed, not when the mark is recorded.
+//! The time of a mark is the time at which the view saw the key, rather than the time at which the
+//! mark is recorded.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -27,9 +28,9 @@ use crate::screen::{Action, Key, Owner, Screen};
 use crate::terminal::Terminal;
 
 const STACK_BYTES: usize = 512 << 10;
-/// Maximum time for which a terminal that accepts no output delays the end of a run.
+/// If the terminal accepts no output, the end of a run waits for the view no longer than this.
 const END_LIMIT: Duration = Duration::from_secs(1);
-/// Figures are requested this long before a frame, which is enough time for the recorder to answer.
+/// Figures are requested this long before a frame, so that the recorder has time to answer.
 const FIGURES_COME_WITHIN: Nanos = Nanos::from_millis(130);
 
 /// The view of this process's own run.
@@ -39,8 +40,9 @@ pub struct View {
     has_ended: Receiver<()>,
 }
 
-/// Returns whether a screen can be drawn: standard output and standard error are terminals with a
-/// movable cursor, and this process is in the foreground if standard input is a terminal.
+/// Returns whether a screen can be drawn. This requires that standard output and standard error are
+/// terminals with a movable cursor, and, if standard input is a terminal, that this process is in
+/// the foreground.
 #[must_use]
 pub fn is_possible() -> bool {
     let can_move = std::env::var_os("TERM").is_some_and(|name| !name.is_empty() && name != "dumb");
@@ -51,11 +53,11 @@ pub fn is_possible() -> bool {
 }
 
 impl View {
-    /// Prepares the terminal and starts the thread on `cpus`.
+    /// Prepares the terminal, and starts the drawing thread on `cpus`.
     ///
     /// # Errors
-    /// Returns errors of the terminal and of starting the thread. After an error, the terminal is
-    /// unchanged.
+    /// Returns an error if the terminal cannot be prepared or the thread cannot be started. If it
+    /// returns an error, the terminal is unchanged.
     pub fn start(feed: Arc<Feed>, cpus: &CpuList, look: Look) -> io::Result<Self> {
         let end = Arc::new(EventFd::new()?);
         let is_ended = Arc::clone(&end);
@@ -67,7 +69,7 @@ impl View {
             .stack_size(STACK_BYTES)
             .spawn(move || {
                 let _ = affinity::set(0, &cpus);
-                // An error of the terminal must not stop the run.
+                // Errors of the terminal are ignored, because they must not stop the run.
                 let _ = follow(&feed, &is_ended, &mut terminal, look);
                 drop(terminal);
                 let _ = ended.send(());
@@ -75,7 +77,7 @@ impl View {
         Ok(Self { end, has_ended })
     }
 
-    /// Ends the view and restores the terminal.
+    /// Stops the view and restores the terminal.
     pub fn finish(self) {
         drop(self);
     }
@@ -106,7 +108,7 @@ fn follow(feed: &Feed, end: &EventFd, terminal: &mut Terminal, look: Look) -> io
         let mut has_asked = false;
         loop {
             let now = Nanos(clock::monotonic());
-            // Figures are requested shortly before they are drawn, so they are recent.
+            // Figures are requested shortly before they are drawn, so that they are up to date.
             let next = if has_asked {
                 pace.next()
             } else {
@@ -134,14 +136,14 @@ fn follow(feed: &Feed, end: &EventFd, terminal: &mut Terminal, look: Look) -> io
                 for key in Key::of_bytes(&terminal.keys()) {
                     match screen.press(key) {
                         Some(Action::Mark) => feed.mark(Nanos(clock::monotonic())),
-                        // As with Ctrl-C, the run stops regularly and its record is complete.
+                        // As after Ctrl-C, the run ends normally and its record is complete.
                         Some(Action::End) => {
                             process::kill(std::process::id() as i32, signal::INTERRUPT)?
                         }
                         None => {}
                     }
                 }
-                // Drawing here shows the effect of a key at once.
+                // The frame is drawn here, so that the effect of a key is visible at once.
                 terminal.draw(&screen, look)?;
             }
         }
@@ -151,7 +153,7 @@ fn follow(feed: &Feed, end: &EventFd, terminal: &mut Terminal, look: Look) -> io
 /// Shows the run in `folder` until the run ends or the user quits.
 ///
 /// # Errors
-/// Returns errors of the terminal, and of reading the folder.
+/// Returns an error if the terminal fails or the folder cannot be read.
 pub fn watch(folder: &mut GrowingFolder, look: Look) -> io::Result<()> {
     let signals =
         signal::SignalFd::block(&[signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP])?;

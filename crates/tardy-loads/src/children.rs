@@ -1,4 +1,5 @@
-//! The children of this process according to /proc, and programs that end when this process ends.
+//! Finds the children of this process in /proc, and starts programs that end when this process
+//! ends.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -53,7 +54,8 @@ fn child(status: &str, parent: i32) -> Option<i32> {
     if field("PPid:")?.trim().parse::<i32>().ok()? != parent {
         return None;
     }
-    // Linux has `NSpid` since 4.1. Without it, the process number in a new namespace is unknown.
+    // Linux has `NSpid` since 4.1. Without `NSpid`, the process number in a new namespace is
+    // unknown.
     field("NSpid:")?
         .split_whitespace()
         .next_back()?
@@ -90,7 +92,8 @@ fn cpu_time_below(proc: &Path, tick: Nanos) -> (Nanos, Nanos) {
     let processes: Vec<ProcessTime> = stats.filter_map(|stat| ProcessTime::parse(&stat)).collect();
     let mut below = vec![own.pid];
     let (mut user, mut kernel) = (0, 0);
-    // The loop meets each process once: a process has one parent and is not its own ancestor.
+    // The loop visits each process once, because a process has one parent and is not its own
+    // ancestor.
     let mut next = 0;
     while next < below.len() {
         let parent = below[next];
@@ -136,7 +139,8 @@ impl ProcessTime {
     }
 }
 
-/// Returns a command for `program` whose process ends when the thread that starts it ends.
+/// Returns a command that runs `program` in a process that ends when the thread that starts it
+/// ends.
 ///
 /// std offers no safe way to run code in the child before exec. The command therefore starts this
 /// binary, which calls [`become_tied_command`].
@@ -147,7 +151,7 @@ pub(crate) fn tied_command(program: &Path) -> Command {
     command
 }
 
-/// Requests a signal for the end of the parent, then becomes the program.
+/// Asks the kernel to send a signal when the parent ends, then becomes the program.
 pub(crate) fn become_tied_command(
     program: OsString,
     arguments: impl Iterator<Item = OsString>,

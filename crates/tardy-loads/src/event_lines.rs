@@ -1,4 +1,5 @@
-//! Formats the events of loads, one line each: the work of loads as rates, and how loads end.
+//! Formats the events of loads, one line each. The lines show the work of loads as rates, and how
+//! loads end.
 
 use tardy_core::bytes::format_bytes;
 use tardy_core::cpu::CpuId;
@@ -6,14 +7,15 @@ use tardy_core::units::Nanos;
 
 use crate::guardian::{LoadEnd, LoadEvent};
 
-/// Formats events as lines. Must see every event, because a rate needs the previous report.
+/// Formats events as lines. The formatter must receive every event, because it computes a rate from
+/// two successive reports.
 #[derive(Debug, Default)]
 pub struct EventLines {
     /// Number of CPUs of each load.
     cpus: Vec<(String, usize)>,
     /// When each load started.
     started: Vec<(String, Nanos)>,
-    /// The work of each worker when its last line was made, from which rates are computed.
+    /// The work of each worker at the time of its last line; rates are computed from it.
     previous: Vec<PreviousLine>,
 }
 
@@ -31,7 +33,7 @@ struct PreviousLine {
 }
 
 impl EventLines {
-    /// Starts with the labels of the loads and the number of CPUs of each.
+    /// Creates the formatter from the labels of the loads and the number of CPUs of each load.
     #[must_use]
     pub fn of(cpus: Vec<(String, usize)>) -> Self {
         Self {
@@ -84,8 +86,8 @@ impl EventLines {
                     self.previous.push(line(0, 0, Nanos::ZERO, Nanos::ZERO, at));
                     self.previous.len() - 1
                 });
-                // The last report may directly follow a regular one. A rate over so short a time is
-                // meaningless.
+                // The last report may come directly after a regular one. A rate over so short a
+                // time is meaningless.
                 if now.at - self.previous[index].at < RATE_INTERVAL_MIN {
                     return String::new();
                 }

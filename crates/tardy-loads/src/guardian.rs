@@ -1,5 +1,5 @@
-//! The guardian (called supervisor in messages): the process that owns all processes of loads, so
-//! that none of them outlives the measuring process.
+//! Provides the guardian (called supervisor in messages), which is the process that owns all
+//! processes of loads, so that none of them outlives the measuring process.
 //!
 //! The measuring process never forks, because copy on write would cause page faults in its locked
 //! memory, and it may die at any moment. Before it starts any thread, it therefore starts its own
@@ -11,8 +11,8 @@
 //! ```
 //!
 //! - The *guardian* has a separate session, so that Ctrl-C at the terminal does not end loads
-//!   before the tool ends. The guardian makes a PID namespace. Without the right to a PID namespace
-//!   alone, the guardian makes a user namespace around it. The end of the guardian's input means
+//!   before the tool ends. The guardian makes a PID namespace. If the guardian may not make a PID
+//!   namespace alone, it makes a user namespace around it. The end of the guardian's input means
 //!   that the tool is gone. The guardian then kills the init, waits until the kernel has ended all
 //!   processes of the namespace, undoes the changes of loads, and ends.
 //! - The *init* is the first process of that namespace. The init starts workers, restarts those
@@ -26,8 +26,8 @@
 //!   [`Containment`] reports that.
 //!
 //! The tool limits every wait for the guardian. Commands do not block, loads that still run 5 s
-//! after they should be gone are abandoned, and a stopped guardian is killed. A run is incomplete
-//! if a load had died and was absent for a tenth of a phase.
+//! after they should be gone are abandoned, and a stopped guardian is killed. A run counts as
+//! incomplete if a load died and was absent for a tenth of a phase.
 
 pub mod client;
 mod guard;
@@ -48,7 +48,7 @@ use crate::children::{TIED_COMMAND, become_tied_command};
 const GUARDIAN: &str = "__guardian";
 /// Hidden first argument of the namespace's init.
 const INIT: &str = "__guardian-init";
-/// Hidden first argument of a worker; the plan follows.
+/// Hidden first argument of a worker; the next argument is the plan.
 const WORKER: &str = "__load";
 
 /// Runs the process that a hidden first argument selects. `arguments` are the arguments of this
@@ -61,8 +61,8 @@ pub fn dispatch(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCod
     let role = role
         .to_str()
         .filter(|role| [GUARDIAN, INIT, WORKER, TIED_COMMAND].contains(role))?;
-    // The kernel would name the process `exe`, after /proc/self/exe. ps and traces show this name
-    // instead; it has no other effect.
+    // Without this name, which ps and traces show, the kernel would name the process `exe`, after
+    // /proc/self/exe. The name has no other effect.
     let _ = std::fs::write("/proc/self/comm", own_name.as_encoded_bytes());
     match role {
         GUARDIAN => Some(guard::run(

@@ -27,7 +27,7 @@ impl<R: Read + AsFd> Lines<R> {
     }
 
     /// Returns whether [`Lines::take`] has seen the end of the input, or a line that is too long.
-    /// It has then returned all complete lines.
+    /// [`Lines::take`] has then returned all complete lines.
     pub(crate) fn ended(&self) -> bool {
         self.ended
     }

@@ -1,5 +1,5 @@
-//! Loads: ways to stress the system while probes run. Each load is bounded and reports how much it
-//! did.
+//! Provides loads, which are ways to stress the system while probes run. Each load is bounded and
+//! reports how much it did.
 //!
 //! A load is one file in this folder and one line in [`LOADS`]. The help text, `tardy list loads`,
 //! the resolution of requests and the tests that walk the list follow from its [`LoadInfo`]. The

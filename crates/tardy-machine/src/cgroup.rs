@@ -1,4 +1,4 @@
-//! The control groups of this process, of both versions, and their limits.
+//! The control groups of this process (version 1 and 2), and their limits.
 //!
 //! Format: Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/,
 //! Documentation/scheduler/sched-bwc.rst, cgroups(7), proc_pid_mountinfo(5).
@@ -7,18 +7,23 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use tardy_core::budget::{NO_BUDGET, NO_BUDGETS};
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
-use tardy_core::warning::NO_BUDGET;
 
+use super::kernel_configuration::KernelConfiguration;
 use super::root::Root;
+
+/// Number of the capability to use any scheduling policy and priority (linux/capability.h).
+const CAP_SYS_NICE: u32 = 23;
 
 /// The limits of this process's control groups.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CgroupLimits {
-    /// The group's path for each controller (`cpu`, `cpuset`, `memory`). An unreadable controller
-    /// is missing here, and its limit below is absent.
+    /// The group's path for each controller (`cpu`, `cpuset`, `memory`). If `/proc/self` does not
+    /// show the group of a controller or where its files are mounted, the controller is missing
+    /// here, and its limit below is absent.
     pub groups: BTreeMap<String, String>,
     /// The tightest quota of CPU time in the group and its ancestors; absent if none of them has a
     /// quota.
@@ -26,15 +31,15 @@ pub struct CgroupLimits {
     /// The CPUs that the group may use; absent if neither the group nor an ancestor has a readable
     /// list.
     pub cpus: Option<CpuList>,
-    /// Time for real-time tasks per `cpu.rt_period_us`; only in version 1 with RT_GROUP_SCHED. If
-    /// it is 0, the kernel refuses SCHED_FIFO with EPERM.
+    /// CPU time that real-time tasks may use in each `cpu.rt_period_us`; only in version 1 with
+    /// RT_GROUP_SCHED. If this time is 0, the kernel refuses SCHED_FIFO with EPERM.
     pub real_time: Option<CpuQuota>,
     /// The tightest memory limit in the group and its ancestors; absent if none of them has a
     /// limit.
     pub memory_bytes_max: Option<u64>,
 }
 
-/// CPU time within a period.
+/// A budget of CPU time per period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CpuQuota {
@@ -43,14 +48,14 @@ pub struct CpuQuota {
     pub period: Nanos,
 }
 
-/// Counts of throttling of this process's groups by the quota: since the groups were created, or
-/// between two readings.
+/// How often and how long the quota stopped this process's groups: since the groups were created,
+/// or between two readings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CgroupThrottling {
     /// Number of periods in which the quota ran out.
     pub throttled: u64,
-    /// Total time in which the groups' run queues were stopped, summed over CPUs.
+    /// Total time for which the quota stopped the groups' run queues, summed over CPUs.
     pub throttled_time: Nanos,
 }
 
@@ -77,7 +82,7 @@ impl CgroupLimits {
                 "cpuset.effective_cpus",
                 "cpuset.cpus",
             ];
-            // If the controller is not enabled for a group, the set of its parent applies.
+            // If the controller is not enabled for a group, the CPUs of its parent apply.
             limits.cpus = branch
                 .folders
                 .iter()
@@ -107,18 +112,54 @@ impl CgroupLimits {
 pub fn why_no_real_time(root: &Root, error: &std::io::Error) -> String {
     let limits = CgroupLimits::read(root);
     match (limits.real_time, limits.groups.get("cpu")) {
-        (Some(budget), Some(group))
-            if budget.quota == Nanos::ZERO
-                && error.kind() == std::io::ErrorKind::PermissionDenied =>
-        {
+        _ if error.kind() != std::io::ErrorKind::PermissionDenied => error.to_string(),
+        (Some(budget), Some(group)) if budget.quota == Nanos::ZERO => {
             format!("{NO_BUDGET}{group}")
         }
+        (None, Some(group)) if is_without_budgets(root) => format!("{NO_BUDGETS}{group}"),
         _ => error.to_string(),
     }
 }
 
+/// Returns whether the kernel refuses real-time policies because this process is in a group of
+/// version 2. Such a group has no file for a budget (kernel/sched/core.c, `rt_group_files`), so its
+/// budget stays 0. A group has `cpu.weight` if the `cpu` controller is enabled for it; the root
+/// group never has this file. Without the right to use any priority, the kernel refuses for this
+/// reason first.
+fn is_without_budgets(root: &Root) -> bool {
+    let may_use_any_priority = || {
+        let status = root.read("proc/self/status").ok()?;
+        let set = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+        let set = u64::from_str_radix(set?.trim(), 16).ok()?;
+        // In another user namespace, the kernel does not accept the capability.
+        let users = root.text("proc/self/uid_map")?;
+        let is_first_namespace = users.split_whitespace().eq(["0", "0", "4294967295"]);
+        Some(is_first_namespace && set >> CAP_SYS_NICE & 1 == 1)
+    };
+    let has_budgets = || {
+        let release = root.text("proc/sys/kernel/osrelease");
+        let options = KernelConfiguration::read(root, release.as_deref())?;
+        let command_line = root.text("proc/cmdline").unwrap_or_default();
+        let is_off = command_line
+            .split_whitespace()
+            .any(|word| word == "rt_group_sched=0");
+        Some(options.is_built_in("RT_GROUP_SCHED") && !is_off)
+    };
+    let is_in_group = || {
+        let folders = Branch::of(root, "cpu")?.folders;
+        Some(
+            folders
+                .iter()
+                .any(|folder| root.text(folder.join("cpu.weight")).is_some()),
+        )
+    };
+    is_in_group() == Some(true)
+        && may_use_any_priority() == Some(true)
+        && has_budgets() == Some(true)
+}
+
 impl CpuQuota {
-    /// Compares the shares of a CPU that the quotas allow.
+    /// Compares two quotas by the share of a CPU that they allow.
     fn compare(&self, other: &Self) -> std::cmp::Ordering {
         let cross = |a: &Self, b: &Self| i128::from(a.quota.get()) * i128::from(b.period.get());
         cross(self, other).cmp(&cross(other, self))
@@ -146,7 +187,8 @@ impl CgroupThrottling {
         })
     }
 
-    /// Returns the files that [`Self::read`] sums, for a reader that keeps them open.
+    /// Returns the paths of the files that [`Self::read`] sums. A caller that reads them repeatedly
+    /// can keep them open.
     pub(super) fn paths(root: &Root) -> Vec<PathBuf> {
         Branch::of(root, "cpu").map_or_else(Vec::new, |branch| {
             branch
@@ -157,8 +199,9 @@ impl CgroupThrottling {
         })
     }
 
-    /// Parses the counts of a group. Version 2 writes `throttled_usec`, version 1 `throttled_time`
-    /// in nanoseconds. A version 2 group without the controller has neither.
+    /// Parses the throttling counts in the `cpu.stat` of a group. Version 2 writes
+    /// `throttled_usec`, version 1 `throttled_time` in nanoseconds. In version 2, a group without
+    /// the `cpu` controller has neither field.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let field = |name: &str| {
             text.lines().find_map(|line| {
@@ -179,7 +222,7 @@ impl CgroupThrottling {
         })
     }
 
-    /// Returns the increments since `before`.
+    /// Returns by how much the counts increased since `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
@@ -189,7 +232,8 @@ impl CgroupThrottling {
     }
 }
 
-/// Returns the CPUs of all isolated partitions; absent without a root control group of version 2.
+/// Returns the CPUs of all isolated partitions; absent if there is no root control group of version
+/// 2.
 pub(crate) fn cpus_of_isolated_partitions(root: &Root) -> Option<CpuList> {
     let mounts = root.read("proc/self/mountinfo").unwrap_or_default();
     let mounted = mounts
@@ -203,10 +247,11 @@ pub(crate) fn cpus_of_isolated_partitions(root: &Root) -> Option<CpuList> {
         .find_map(|folder| root.cpu_list(folder.join("cpuset.cpus.isolated")))
 }
 
-/// The process's group for one controller, and its visible ancestors.
+/// The process's group for one controller, and those ancestors of this group that the process can
+/// see.
 struct Branch {
     group: String,
-    /// The process's group first, the root last.
+    /// Folders of the groups: the process's own group first, the root group last.
     folders: Vec<PathBuf>,
 }
 
@@ -315,8 +360,9 @@ fn real_time(root: &Root, folder: &Path) -> Option<CpuQuota> {
 }
 
 fn memory_max(root: &Root, folder: &Path) -> Option<u64> {
-    // Without a limit, version 1 writes the largest multiple of a page (PAGE_COUNTER_MAX in
-    // include/linux/page_counter.h). Machines have less than an exbibyte of memory.
+    // If no limit is set, version 1 writes the largest multiple of a page (PAGE_COUNTER_MAX in
+    // include/linux/page_counter.h). Values of an exbibyte or more therefore mean that there is no
+    // limit, because machines have less memory.
     let limit: u64 = root
         .number(folder.join("memory.max"))
         .or_else(|| root.number(folder.join("memory.limit_in_bytes")))?;
@@ -444,6 +490,45 @@ mod tests {
             CgroupLimits::read(&fake.root()).cpu_quota.unwrap().quota,
             Nanos::from_millis(1)
         );
+    }
+
+    #[test]
+    fn a_refusal_names_the_group_without_a_budget() {
+        let refused = std::io::Error::from_raw_os_error(1);
+        let in_group = || {
+            FakeRoot::new()
+                .with("proc/self/cgroup", "0::/box\n")
+                .with("proc/self/mountinfo", V2_MOUNT)
+                .with("sys/fs/cgroup/box/cpu.weight", "100\n")
+                .with("proc/self/status", "CapEff:\t000001ffffffffff\n")
+                .with("proc/self/uid_map", "         0          0 4294967295\n")
+                .with("proc/sys/kernel/osrelease", "6.18.1\n")
+                .with("boot/config-6.18.1", "CONFIG_RT_GROUP_SCHED=y\n")
+        };
+        let why = |fake: FakeRoot| why_no_real_time(&fake.root(), &refused);
+        let named = why(in_group());
+        assert_eq!(named, format!("{NO_BUDGETS}/box"));
+        assert!(tardy_core::budget::remedy(&named).contains("root control group"));
+
+        let other = std::io::Error::from_raw_os_error(22);
+        assert_eq!(
+            why_no_real_time(&in_group().root(), &other),
+            other.to_string()
+        );
+        let without = [
+            ("proc/self/cgroup", "0::/\n"),
+            ("proc/self/status", "CapEff:\t0000000000000000\n"),
+            ("proc/self/uid_map", "0 1000 1\n"),
+            ("boot/config-6.18.1", "CONFIG_RT_MUTEXES=y\n"),
+            ("proc/cmdline", "quiet rt_group_sched=0\n"),
+        ];
+        for (path, text) in without {
+            assert_eq!(
+                why(in_group().with(path, text)),
+                refused.to_string(),
+                "{path}"
+            );
+        }
     }
 
     #[test]

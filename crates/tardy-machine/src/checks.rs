@@ -1,17 +1,19 @@
 //! Checks of machine settings that are known to cause latency. Each check has a description, the
 //! expected value, the reason, and the remedy. Checks change nothing.
 //!
-//! A check reads the facts that a run stored, if they suffice; so old runs and other machines can
-//! be checked. Otherwise it reads files of this machine, if this machine's boot id is that of the
-//! run. An unreadable setting is unknown, never good. Sources: Documentation/core-api/real-time of
-//! the kernel (kernel-configuration.rst and hardware.rst), Documentation/admin-guide
-//! (kernel-parameters.txt, kernel-per-CPU-kthreads.rst, sysctl/), TuneD's real-time profiles, the
-//! real-time guides of Red Hat and Ubuntu.
+//! A check reads the facts that are stored with a run, if they suffice, so it can also judge old
+//! runs and runs from other machines. If they do not suffice, the check reads files of this
+//! machine, but only if the run was made in the current boot of this machine. An unreadable setting
+//! is reported as unknown, never as good. Sources: Documentation/core-api/real-time of the kernel
+//! (kernel-configuration.rst and hardware.rst), Documentation/admin-guide (kernel-parameters.txt,
+//! kernel-per-CPU-kthreads.rst, sysctl/), TuneD's real-time profiles, the real-time guides of Red
+//! Hat and Ubuntu.
 //!
 //! `doctor` and `advise` use the same table of checks. Each row names the files that its check
-//! needs. For each row, the tests derive two more machines from a good one: without these files
-//! (not a fault), and with unreadable files (unknown). The tests also require a machine on which
-//! the row is good and, except for a few listed rows, one on which it is a fault.
+//! needs. The tests start from a machine on which a row is good and derive two more: one that lacks
+//! the row's files, and one on which these files cannot be read. On the first, the result must not
+//! be a fault; on the second, it must be unknown. For each row, the tests also require a machine on
+//! which it is good and, except for a few listed rows, a machine on which it is a fault.
 
 mod background;
 mod cache;
@@ -96,7 +98,7 @@ pub const CHECKS: &[&Check] = &[
     &program::LIMIT,
     &program::TIMER_SLACK,
     &program::FUTEX_HASH,
-    // The machine below the kernel.
+    // The machine below the kernel: hypervisor, firmware and hardware.
     &virtual_machine::CHECK,
     &virtualization::STOLEN,
     &virtualization::GUEST_HALT_POLLING,
@@ -133,7 +135,7 @@ pub const CHECKS: &[&Check] = &[
     &start_parameters::SKEWED_TICKS,
     &other_tasks::TIME_SYNCHRONISATION,
     &other_tasks::TIMESTAMPS,
-    // The tasks that may take a CPU, and for how long.
+    // Which tasks may take a CPU, and for how long.
     &cpu_quota::CHECK,
     &rights::CPU_SET,
     &real_time_throttling::CHECK,
@@ -205,15 +207,15 @@ pub const CHECKS: &[&Check] = &[
     &rights::LOCKDOWN,
 ];
 
-/// The importance of a setting that differs from the recommendation.
+/// How important it is that a setting differs from the recommendation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Importance {
-    /// The wrong setting leaves latency without a bound.
+    /// With the wrong setting, delays have no bound.
     Fatal,
-    /// The wrong setting causes delays of milliseconds, or frequent delays.
+    /// With the wrong setting, delays reach milliseconds, or are frequent.
     High,
-    /// The wrong setting causes delays of tens or hundreds of microseconds, or rare delays.
+    /// With the wrong setting, delays reach tens or hundreds of microseconds, or are rare.
     Medium,
     /// The setting has little effect.
     Low,
@@ -224,11 +226,11 @@ pub enum Importance {
 pub struct Check {
     /// The check's permanent name.
     pub name: &'static str,
-    /// The check's importance, by profile.
+    /// The check's importance for each profile.
     pub weight: Weight,
-    /// The files that the check needs, below the root. `*` matches any part of a name, and `a|b`
-    /// needs only one of the two. If a file exists but cannot be read, the check never reports a
-    /// good setting.
+    /// The files that the check needs, below the root. In a name, `*` matches any text; of the
+    /// alternatives in `a|b`, one file suffices. If a file exists but cannot be read, the check
+    /// never reports a good setting.
     pub reads: &'static [&'static str],
     /// Why the setting matters, worded as the end of a sentence.
     pub why: &'static str,
@@ -243,7 +245,7 @@ pub struct Check {
 pub enum State {
     /// The recommended value is set.
     Good { current: String },
-    /// A change of the setting may reduce latency.
+    /// A different value may reduce latency.
     Improvable {
         current: String,
         /// The recommended value.
@@ -255,7 +257,8 @@ pub enum State {
     },
     /// Informative: only the user can judge whether the setting is good.
     Noted { current: String },
-    /// The check does not apply: the kernel, the machine or the profile lacks its subject.
+    /// The check does not apply, because the kernel, the machine or the profile does not have the
+    /// thing that it checks.
     NotApplicable {
         /// The reason.
         because: String,
@@ -334,14 +337,14 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Returns whether the setting can be improved.
+    /// Returns whether a better setting is possible.
     #[must_use]
     pub fn is_improvable(&self) -> bool {
         matches!(self.state, State::Improvable { .. })
     }
 }
 
-/// Runs all checks. Returns the most important findings first.
+/// Runs all checks. Sorts the findings so that the most important ones come first.
 #[must_use]
 pub fn look(examined: &CheckInput<'_>) -> Vec<Finding> {
     let finding = |check: &&Check| Finding {
@@ -359,7 +362,8 @@ pub fn look(examined: &CheckInput<'_>) -> Vec<Finding> {
 
 impl Check {
     /// Returns the result of the check. If one of its files exists but cannot be read, every result
-    /// except a fault becomes unknown, because the other files do not suffice.
+    /// except a fault becomes unknown, because the readable files are not enough to judge the
+    /// setting.
     #[must_use]
     pub fn state(&self, examined: &CheckInput<'_>) -> State {
         match (self.look)(examined) {
@@ -369,7 +373,7 @@ impl Check {
     }
 }
 
-/// Returns the state in the result, which is either its value or its error.
+/// Returns the check's state, whether it was returned as `Ok` or as `Err`.
 fn either(state: Result<State, State>) -> State {
     state.unwrap_or_else(|state| state)
 }

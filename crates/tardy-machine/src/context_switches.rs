@@ -1,4 +1,4 @@
-//! Context switches of each CPU, if the kernel reports them.
+//! Context switches of each CPU, as far as the kernel reports them.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read};
@@ -8,7 +8,7 @@ use tardy_core::cpu::CpuId;
 
 use super::root::{Root, cpu_of_name};
 
-/// The source of the counts, which defines what is counted.
+/// Where the counts come from; the source decides which switches are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SwitchSource {
@@ -16,10 +16,10 @@ pub enum SwitchSource {
     /// /proc/schedstat (Documentation/scheduler/sched-stats.rst; `rq_sched_info_arrive` in
     /// kernel/sched/stats.h). The file requires CONFIG_SCHEDSTATS.
     Schedstat,
-    /// All switches, including those to the idle task: `nr_switches` of
-    /// /sys/kernel/debug/sched/debug, or of /proc/sched_debug before Linux 5.13.
+    /// All switches, including those to the idle task: `nr_switches` in
+    /// /sys/kernel/debug/sched/debug (before Linux 5.13, in /proc/sched_debug).
     SchedDebug,
-    /// A source that a later version of tardy uses.
+    /// A source that this version of tardy does not know.
     #[default]
     #[serde(other)]
     Unknown,
@@ -29,7 +29,7 @@ pub enum SwitchSource {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ContextSwitches {
-    /// The source of the counts.
+    /// Where the counts were read.
     pub source: SwitchSource,
     /// The number of switches on each CPU that was online.
     pub cpus: BTreeMap<CpuId, u64>,
@@ -41,8 +41,9 @@ const DEBUG_BYTES_MAX: u64 = 64 << 20;
 impl ContextSwitches {
     /// Reads the first available source; `None` if there is none.
     ///
-    /// The debug file takes the run-queue lock of every CPU with interrupts off (`print_cfs_rq` in
-    /// kernel/sched/debug.c): do not read it during a measurement, only before and after.
+    /// To write the debug file, the kernel takes the run-queue lock of every CPU with interrupts
+    /// off (`print_cfs_rq` in kernel/sched/debug.c). So read the file only before and after a
+    /// measurement.
     #[must_use]
     pub fn read(root: &Root) -> Option<Self> {
         let schedstat = root
@@ -100,8 +101,8 @@ impl ContextSwitches {
         (!cpus.is_empty()).then_some(Self { source, cpus })
     }
 
-    /// Returns the increments since `before` for the CPUs in both readings; `None` if their sources
-    /// differ.
+    /// Returns by how much the counts increased since `before`, for the CPUs in both readings;
+    /// `None` if their sources differ.
     #[must_use]
     pub fn since(&self, before: &Self) -> Option<Self> {
         if self.source != before.source {

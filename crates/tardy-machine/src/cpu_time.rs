@@ -2,8 +2,9 @@
 //! whole machine.
 //!
 //! Format: Documentation/filesystems/proc.rst 1.7; fs/proc/stat.c. Times are in clock ticks, so a
-//! difference is exact to one tick (10 ms on nearly every machine). According to the document,
-//! `iowait` can decrease, and so can `idle` if the CPU was offline in between.
+//! difference between two readings can be wrong by one tick (10 ms on nearly every machine).
+//! According to the document, `iowait` can decrease; so can `idle`, if the CPU was offline between
+//! two readings.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -14,23 +15,23 @@ use tardy_core::units::Nanos;
 
 use super::root::{Root, cpu_of_name};
 
-/// Time of a CPU by kind: since the start of the system, or between two readings.
+/// How a CPU spent its time: since the start of the system, or between two readings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CpuTime {
-    /// Time of programs at normal priority, including guests.
+    /// Time spent in programs at normal priority, including guests.
     pub user: Nanos,
-    /// Time of programs at lowered priority.
+    /// Time spent in programs at lowered priority.
     pub nice: Nanos,
-    /// Time of the kernel on behalf of programs.
+    /// Time spent in the kernel on behalf of programs.
     pub system: Nanos,
     /// Idle time.
     pub idle: Nanos,
-    /// Idle time while a program of this CPU waits for I/O.
+    /// Idle time while a task that last ran on this CPU waits for I/O.
     pub iowait: Nanos,
-    /// Time of interrupt handlers.
+    /// Time spent in interrupt handlers.
     pub irq: Nanos,
-    /// Time of deferred interrupt work (softirqs).
+    /// Time spent in deferred interrupt work (softirqs).
     pub softirq: Nanos,
     /// Time in which the hypervisor ran something else while this CPU had work; absent before Linux
     /// 2.6.11.
@@ -62,8 +63,8 @@ impl CpuTime {
         }
     }
 
-    /// Returns all time that was not idle, including steal time. Time of guests counts once, in
-    /// `user` and `nice`.
+    /// Returns all time that was not idle, including steal time. The time in which guests ran is
+    /// counted once, because `user` and `nice` already include it.
     #[must_use]
     pub fn busy(&self) -> Nanos {
         self.user
@@ -91,13 +92,14 @@ impl CpuTimes {
     /// Reads `proc/stat`.
     ///
     /// # Errors
-    /// Returns errors of reading the file.
+    /// Returns an error if the file cannot be read.
     pub fn read(root: &Root) -> io::Result<Self> {
         let tick = tick_length(root);
         root.read("proc/stat").map(|text| Self::parse(&text, tick))
     }
 
-    /// Parses the text. `tick` is the length of a clock tick. Unknown lines are skipped.
+    /// Parses the text of the file. `tick` is the length of a clock tick. Unknown lines are
+    /// skipped.
     #[must_use]
     pub fn parse(text: &str, tick: Nanos) -> Self {
         let mut times = Self::default();

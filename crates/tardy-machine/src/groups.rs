@@ -34,11 +34,11 @@ pub fn join_process(folder: &Path) -> io::Result<()> {
     std::fs::write(folder.join("cgroup.procs"), "0")
 }
 
-/// Checks whether a group can be made, by making and removing it. Only an attempt shows this,
+/// Checks whether a group can be made by making one and removing it. Only an attempt shows this,
 /// because groups can be delegated to any user.
 ///
 /// # Errors
-/// Returns errors of mkdir(2) and rmdir(2).
+/// Returns the errors of mkdir(2) and rmdir(2).
 pub fn check_can_be_made(group: &Path) -> io::Result<()> {
     std::fs::create_dir(group)?;
     undo::remove_group_without_subgroups(group)
@@ -64,7 +64,7 @@ pub fn cpuset(folder: &Path) -> Option<CpuList> {
 /// the group's cpuset limits a thread.
 ///
 /// # Errors
-/// Returns the errors of [`join_thread`].
+/// Fails as [`join_thread`] does.
 pub fn within<T: Send>(folder: &Path, work: impl FnOnce() -> T + Send) -> io::Result<T> {
     scoped::apart(|| join_thread(folder).map(|()| work()))?
 }

@@ -24,7 +24,7 @@ pub enum DetectorError {
     Start(String),
 }
 
-/// The findings of the detector.
+/// What the detector found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HardwareLatency {
     /// Duration of the test. The kernel runs the loop for a part of each second, half of it by
@@ -40,7 +40,7 @@ pub struct HardwareLatency {
 /// test.
 ///
 /// # Errors
-/// Returns [`DetectorError`].
+/// Returns a [`DetectorError`] if the detector did not run.
 pub fn detect(root: &Root, cpus: &CpuList, span: Nanos) -> Result<HardwareLatency, DetectorError> {
     let tracefs = Tracefs::open(root).map_err(|error| DetectorError::Tracefs(error.to_string()))?;
     let tracers = fs::read_to_string(tracefs.path().join("available_tracers"))
@@ -89,7 +89,8 @@ fn stop(instance: &Path) {
     let _ = fs::write(instance.join("tracing_on"), "0");
 }
 
-/// Parses lines such as `#1 inner/outer(us): 12/14 ts:1581527483.343962708 count:3`.
+/// Parses lines of the detector's trace, such as
+/// `#1 inner/outer(us): 12/14 ts:1581527483.343962708 count:3`.
 fn found(trace: &str, span: Nanos) -> HardwareLatency {
     let micros = |line: &str| {
         let (inner, outer) = line

@@ -1,5 +1,5 @@
-//! The resources of this machine for loads, probes and costs: mounted kernel file systems, scratch
-//! space and programs.
+//! Describes what this machine offers to loads, probes and cost measurements: mounted kernel file
+//! systems, scratch space and programs.
 
 use std::path::{Path, PathBuf};
 
@@ -11,14 +11,14 @@ const DISK_FLOOR_PART: u64 = 10;
 const DISK_FLOOR_MIN: u64 = 256 << 20;
 const DISK_FLOOR_MAX: u64 = 4 << 30;
 
-/// The folders from which the machine's state is read. Tests use other folders.
+/// The folders from which the machine's state is read. Tests replace them.
 #[derive(Debug, Clone)]
 pub struct Host {
     /// procfs.
     pub proc: PathBuf,
     /// sysfs.
     pub sys: PathBuf,
-    /// The folder of devices.
+    /// The folder of device files.
     pub dev: PathBuf,
     /// The folder for scratch files, on a real file system if possible.
     pub scratch: PathBuf,

@@ -1,5 +1,5 @@
-//! /proc/interrupts: the number of interrupts of each kind on every CPU, and the increments between
-//! two readings.
+//! /proc/interrupts: the number of interrupts of each kind on every CPU, and by how much it
+//! increased between two readings.
 //!
 //! Format: Documentation/filesystems/proc.rst 1.2, `show_interrupts` in kernel/irq/proc.c,
 //! `arch_show_interrupts` of each architecture.
@@ -23,7 +23,7 @@ pub struct Interrupts {
     pub lines: Vec<InterruptLine>,
 }
 
-/// The counts of one interrupt since the start of the system.
+/// The counts of one kind of interrupt since the start of the system.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InterruptLine {
@@ -33,11 +33,12 @@ pub struct InterruptLine {
     /// Names of the chip, the trigger and the handlers, or the meaning of the letters; may be
     /// empty.
     pub description: String,
-    /// The count of each of [`Interrupts::cpus`]; shorter if the kernel printed fewer.
+    /// The counts, in the order of [`Interrupts::cpus`]; shorter if the kernel printed fewer.
     pub counts: Vec<u64>,
 }
 
-/// The increments between two readings. Lines and CPUs without an increment are left out.
+/// By how much the counts increased between two readings. Lines and CPUs whose counts did not
+/// increase are left out.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InterruptDelta {
@@ -45,7 +46,7 @@ pub struct InterruptDelta {
     pub lines: Vec<InterruptLineDelta>,
 }
 
-/// The increments of one interrupt.
+/// By how much the counts of one kind of interrupt increased.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InterruptLineDelta {
@@ -53,7 +54,7 @@ pub struct InterruptLineDelta {
     pub label: String,
     /// See [`InterruptLine::description`].
     pub description: String,
-    /// Number of interrupts on each CPU.
+    /// Number of interrupts on each CPU between the readings.
     pub counts: BTreeMap<CpuId, u64>,
 }
 
@@ -61,7 +62,7 @@ impl Interrupts {
     /// Reads `proc/interrupts`.
     ///
     /// # Errors
-    /// Returns errors of reading the file.
+    /// Returns an error if the file cannot be read.
     pub fn read(root: &Root) -> io::Result<Self> {
         root.read("proc/interrupts").map(|text| Self::parse(&text))
     }
@@ -94,8 +95,8 @@ impl Interrupts {
         Self { cpus, lines }
     }
 
-    /// Returns the increments since `before`. A CPU that was offline at one of the readings is left
-    /// out. The counts of a new line start at 0.
+    /// Returns by how much the counts increased since `before`. A CPU that was offline at one of
+    /// the readings is left out. An interrupt that is missing in `before` is counted from 0.
     #[must_use]
     pub fn since(&self, before: &Self) -> InterruptDelta {
         let old_lines: HashMap<&str, &InterruptLine> = before
@@ -140,8 +141,8 @@ impl Interrupts {
 }
 
 impl InterruptDelta {
-    /// Returns the lines with interrupts on any of `cpus`, with the counts on these CPUs only. The
-    /// largest sum comes first.
+    /// Returns the kinds of interrupt that occurred on any of `cpus`, with the counts on these CPUs
+    /// only. The one with the largest sum comes first.
     #[must_use]
     pub fn on(&self, cpus: &CpuList) -> Vec<InterruptLineDelta> {
         let restricted = self.lines.iter().map(|line| InterruptLineDelta {

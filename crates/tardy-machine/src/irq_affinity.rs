@@ -1,4 +1,4 @@
-//! Moves device interrupts off CPUs, and back.
+//! Moves device interrupts away from CPUs, and restores their old affinity later.
 //!
 //! Planning has no side effects; [`IrqMove::apply`] and [`IrqMove::restore`] write one file each.
 //! The caller journals a move before it applies it. Format:
@@ -37,11 +37,11 @@ pub struct IrqState {
 pub struct IrqMove {
     /// The interrupt's number.
     pub irq: u32,
-    /// The file to write, `/proc/irq/N/smp_affinity_list`.
+    /// The file that is written, `/proc/irq/N/smp_affinity_list`.
     pub path: PathBuf,
-    /// The old content.
+    /// The content before the move.
     pub old: CpuList,
-    /// The new content.
+    /// The content that the move writes.
     pub new: CpuList,
 }
 
@@ -50,7 +50,7 @@ pub struct IrqMove {
 #[serde(default)]
 pub struct IrqPlan {
     pub moves: Vec<IrqMove>,
-    /// Interrupts that may reach the CPUs, but cannot be moved.
+    /// Interrupts that may reach the CPUs to be freed, but cannot be moved.
     pub staying: Vec<StayingIrq>,
 }
 
@@ -69,8 +69,8 @@ pub struct StayingIrq {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum Refusal {
-    /// EIO, EPERM, or no write bit: a per-CPU interrupt, or one that the kernel distributes over
-    /// the queues of a device.
+    /// EIO, EPERM, or no write bit: the interrupt belongs to a CPU, or the kernel distributes it
+    /// over the queues of a device.
     #[error(
         "the kernel manages this interrupt's affinity: boot with isolcpus=managed_irq,... or give \
          the device fewer queues"
@@ -94,18 +94,18 @@ pub enum Refusal {
     /// The plan would free all CPUs.
     #[error("every CPU is measured: measure fewer CPUs")]
     NoOtherCpu,
-    /// Another error, or a reason that a later version of tardy uses.
+    /// Another error, or a reason that this version of tardy does not know.
     #[error("the kernel refused: see its log")]
     #[serde(other)]
     Other,
 }
 
-/// The result of undoing a move.
+/// What happened when a move was undone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RestoreOutcome {
-    /// The old value is in place.
+    /// The old value was already in place.
     Done,
-    /// The old value was written over this value. Another process had set this value.
+    /// The old value was written over this value. Another process had written this value.
     Over(CpuList),
     /// The interrupt no longer exists.
     Gone,
@@ -143,7 +143,7 @@ impl IrqPlan {
     /// Creates a plan that moves every interrupt that may reach `freed` to its other allowed CPUs.
     /// If an interrupt has no other allowed CPU, it moves to all CPUs of `online` outside `freed`.
     ///
-    /// Interrupts that no driver has requested never occur, and are left alone.
+    /// Interrupts that no driver has requested never occur, so they are left alone.
     #[must_use]
     pub fn new(states: &[IrqState], freed: &CpuList, online: &CpuList) -> Self {
         let mut plan = Self::default();
@@ -162,8 +162,8 @@ impl IrqPlan {
                 beside
             };
             let refusal = if !state.writable {
-                // An interrupt that may reach the freed CPUs does not disturb them if it is
-                // delivered to others.
+                // An interrupt that cannot be moved is not listed if it is delivered to other CPUs,
+                // because it then does not disturb the freed CPUs.
                 let elsewhere = |cpus: &CpuList| !cpus.iter().any(|cpu| freed.contains(cpu));
                 if state.effective.as_ref().is_some_and(elsewhere) {
                     continue;
@@ -197,8 +197,8 @@ impl IrqMove {
     /// [`Self::effective`].
     ///
     /// # Errors
-    /// Returns the refusal. A refused write leaves the interrupt unchanged; the error can also come
-    /// from reading the file back.
+    /// Returns the refusal. If the write fails, the interrupt is unchanged. An error can also mean
+    /// that the file could not be read back after the write.
     pub fn apply(&self) -> Result<CpuList, Refusal> {
         write(&self.path, &self.new)?;
         current(&self.path)
@@ -212,10 +212,10 @@ impl IrqMove {
             .filter(|cpus| !cpus.is_empty())
     }
 
-    /// Restores the old value, whatever the current value is.
+    /// Writes the old value back, no matter what the current value is.
     ///
     /// # Errors
-    /// Returns the refusal. An interrupt that no longer exists is no error.
+    /// Returns the refusal. An interrupt that no longer exists is not an error.
     pub fn restore(&self) -> Result<RestoreOutcome, Refusal> {
         let found = match current(&self.path) {
             Err(Refusal::Gone) => return Ok(RestoreOutcome::Gone),
@@ -258,8 +258,8 @@ fn refusal_to_open(error: &io::Error) -> Refusal {
     }
 }
 
-/// Converts an error of writing. `write_irq_affinity` in kernel/irq/proc.c returns EIO, in later
-/// versions EPERM, for interrupts that only the kernel may set.
+/// Converts the error of a failed write. `write_irq_affinity` in kernel/irq/proc.c returns EIO, in
+/// later versions EPERM, for interrupts that only the kernel may set.
 fn refusal_to_write(error: &io::Error) -> Refusal {
     /// asm-generic/errno-base.h
     const EIO: i32 = 5;

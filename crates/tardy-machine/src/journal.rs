@@ -1,13 +1,16 @@
-//! Journals every change that would survive a killed process, before the change is made. After a
-//! SIGKILL or a power cut, the next start or `tardy restore` undoes the change.
+//! Before tardy makes a change that would survive if tardy were killed, this module records the
+//! change in a journal. After a SIGKILL or a power cut, the next start or `tardy restore` undoes
+//! the change.
 //!
 //! Changes that are undone together share a journal file, which is removed after everything is
-//! restored. The process locks the file while it lives. A process ID would not suffice: a process
-//! in another container, or on another host, may use the same folder. Kernel settings are lost at a
-//! reboot, so a journal of an earlier boot only has folders to undo.
+//! restored. The process locks the file as long as it runs. A process ID would not identify the
+//! process, because a process in another container, or on another host, may use the same folder. A
+//! reboot resets kernel settings, so from a journal of an earlier boot, only the changes to folders
+//! are undone.
 //!
-//! All scratch folders are made by one function, which journals them first. A folder made elsewhere
-//! in the code would be in no journal, and could stay behind with a guest's snapshot of 90 MB.
+//! All scratch folders are made by one function, which journals them first. If other code made such
+//! a folder, no journal would list it, and the folder could stay behind with a guest's snapshot of
+//! 90 MB.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -41,13 +44,13 @@ pub struct Entries {
     /// Interrupts that were moved.
     #[serde(default)]
     pub interrupts: Vec<IrqMove>,
-    /// Changes made by loads, and folders made by commands. The supervisor, if it lives, undoes
-    /// changes of loads. The field keeps its name, so that older journals can be read.
+    /// Changes that loads made, and folders that commands made. If the supervisor is alive, it
+    /// undoes the changes of loads. The field keeps its name so that tardy can read older journals.
     #[serde(default)]
     pub loads: Vec<Undo>,
 }
 
-/// A journal whose changes are in force.
+/// A journal whose changes have been made and not undone.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
@@ -68,7 +71,7 @@ pub struct JournalError {
     error: io::Error,
 }
 
-/// The result of undoing one change.
+/// What happened when one change was undone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UndoResult {
     pub setting: String,
@@ -95,10 +98,10 @@ pub fn folder() -> PathBuf {
 
 impl Journal {
     /// Writes and syncs a journal of the moves in `interrupts`, and of the steps in `loads`. The
-    /// steps undo changes. The caller makes the changes afterwards.
+    /// steps describe how to undo changes. The caller makes the changes after this call.
     ///
     /// # Errors
-    /// Returns [`JournalError`].
+    /// Returns a [`JournalError`] if the journal cannot be written.
     pub fn write(
         folder: &Path,
         root: &Root,
@@ -132,14 +135,14 @@ impl Journal {
         undo(&self.path, &self.entries, Claim::Own)
     }
 
-    /// Removes the journal without restoring anything, because the changes were not made.
+    /// Removes the journal and restores nothing; for changes that were never made.
     pub fn withdraw(mut self) {
         self.is_undone = true;
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Restores the changes of a run that ends with an error or a panic.
+/// Restores the changes if a run ends with an error or a panic.
 impl Drop for Journal {
     fn drop(&mut self) {
         if !self.is_undone {
@@ -148,8 +151,8 @@ impl Drop for Journal {
     }
 }
 
-/// Writes a journal atomically under a unique name. The process number alone is not unique: a
-/// command in another container that shares the folder can have the same one.
+/// Writes a journal atomically under a unique name. The process number alone would not be unique,
+/// because a command in another container that shares the folder can have the same one.
 fn create(folder: &Path, entries: &Entries) -> io::Result<(File, PathBuf)> {
     static WRITTEN: AtomicU32 = AtomicU32::new(0);
     fs::create_dir_all(folder)?;
@@ -167,7 +170,8 @@ fn create(folder: &Path, entries: &Entries) -> io::Result<(File, PathBuf)> {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             file => file?,
         };
-        // If the file system has no locks, the process number is used instead.
+        // If the file system does not support locks, the process number decides whether the
+        // journal's process lives.
         let _ = file.try_lock();
         // The process that creates the temporary file owns the name, so only this process creates
         // the journal.
@@ -188,7 +192,7 @@ fn create(folder: &Path, entries: &Entries) -> io::Result<(File, PathBuf)> {
     }
 }
 
-/// Writes and syncs the journal, then gives it its name.
+/// Writes and syncs the journal under its temporary name, then renames it.
 fn fill(file: &mut File, part: &Path, path: &Path, entries: &Entries) -> io::Result<()> {
     file.write_all(&serde_json::to_vec_pretty(entries)?)?;
     file.sync_all()?;
@@ -250,13 +254,13 @@ fn undo(path: &Path, entries: &Entries, claim: Claim) -> Vec<UndoResult> {
     if left.interrupts.is_empty() && left.loads.is_empty() {
         let _ = fs::remove_file(path);
     } else if undone.iter().any(|undone| undone.result.is_ok()) {
-        // The name differs from that of a new journal's temporary file, so two commands never write
-        // to the same one.
+        // A new journal's temporary file has another name, so two commands never write to the same
+        // file.
         let part = path.with_added_extension(PART.trim_start_matches('.'));
         let _ = (|| -> io::Result<()> {
             let mut file = File::create(&part)?;
-            // The file is locked like a new journal, so no process takes it for the journal of a
-            // killed command.
+            // The file is locked before it gets its name, so no process takes it for the journal of
+            // a killed command.
             let _ = file.try_lock();
             fill(&mut file, &part, path, &left)
         })();
@@ -264,27 +268,27 @@ fn undo(path: &Path, entries: &Entries, claim: Claim) -> Vec<UndoResult> {
     undone
 }
 
-/// A folder for files of a command, removed on drop. If the command is killed, the next start finds
-/// the folder in the journal.
+/// A folder for a command's temporary files, removed on drop. If the command is killed, the next
+/// start finds the folder in the journal.
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
-    /// `None` if no journal could be written; the folder is usable anyway.
+    /// The journal; `None` if none could be written. The folder is usable anyway.
     journal: Option<Journal>,
 }
 
 impl Scratch {
-    /// Makes a folder in `parent`; `purpose` is part of its name.
+    /// Makes a new folder in `parent`, whose name contains `purpose`.
     ///
     /// # Errors
-    /// Returns errors of mkdir(2).
+    /// Returns the errors of mkdir(2).
     pub fn make(parent: &Path, purpose: &str) -> io::Result<Self> {
         let scratch = Self::plan(parent, purpose)?;
         fs::create_dir(&scratch.path)?;
         Ok(scratch)
     }
 
-    /// Works like [`Scratch::make`], but the caller makes the folder.
+    /// Works like [`Scratch::make`], but the caller makes the folder at the returned path.
     ///
     /// # Errors
     /// Returns an error if `parent` is not a folder.
@@ -333,7 +337,7 @@ impl Drop for Scratch {
 /// Suffix of a journal file that is being written.
 const PART: &str = ".part";
 
-/// A journal of a process that has ended.
+/// A journal whose process has ended.
 #[derive(Debug)]
 pub struct LeftBehind {
     path: PathBuf,
@@ -342,24 +346,24 @@ pub struct LeftBehind {
     claim: Claim,
 }
 
-/// Journals of processes that have ended.
+/// The journals whose processes have ended.
 #[derive(Debug, Default)]
 pub struct Leftovers {
     pub journals: Vec<LeftBehind>,
-    /// Unreadable journals, each with the reason. Their content is unknown.
+    /// Journals that cannot be read, each with the reason. What such a journal contains is unknown.
     pub unreadable: Vec<(PathBuf, String)>,
 }
 
 /// Returns the journals in `folder` whose process has ended.
 ///
 /// # Errors
-/// Returns errors of reading the folder.
+/// Fails if the folder cannot be read.
 pub fn left_behind(folder: &Path, root: &Root) -> io::Result<Leftovers> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Leftovers::default()),
         entries => entries?,
     };
-    // In tests, the settings are files on a disk.
+    // Tests use ordinary files instead of kernel settings.
     let claim = if *root == Root::system() {
         Claim::File
     } else {
@@ -377,7 +381,8 @@ pub fn left_behind(folder: &Path, root: &Root) -> io::Result<Leftovers> {
             continue;
         };
         if rest.ends_with(PART) {
-            // If the writer has ended, it ended before it made its changes.
+            // If the process that wrote this journal has ended, it ended before it made its
+            // changes.
             let writer = rest
                 .split('-')
                 .next()
@@ -409,7 +414,7 @@ pub fn left_behind(folder: &Path, root: &Root) -> io::Result<Leftovers> {
                     });
                 }
             }
-            // The process removed its journal during this scan.
+            // The process removed its journal while this function was reading the folder.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => found.unreadable.push((path, error.to_string())),
         }
@@ -419,13 +424,13 @@ pub fn left_behind(folder: &Path, root: &Root) -> io::Result<Leftovers> {
     Ok(found)
 }
 
-/// Returns whether a living process uses the journal.
+/// Returns whether a process that is alive uses the journal.
 fn is_locked(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
-/// Maximum number of attempts to lock a journal, and the pause between them. A scan holds the lock
-/// briefly, an undo longer.
+/// Maximum number of attempts to lock a journal, and the pause between them. Another command that
+/// scans the folder holds the lock briefly; one that undoes the journal holds it longer.
 const LOCK_TRIES: u32 = 20;
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
@@ -446,8 +451,8 @@ fn lock(path: &Path) -> io::Result<Option<File>> {
     Ok(is_same.then_some(file))
 }
 
-/// Reads a journal. A journal names folders to remove and files to write, so only the user's own
-/// journals are trusted.
+/// Reads a journal. A journal tells tardy which folders to remove and which files to write, so
+/// tardy trusts only journals of the same user.
 fn read(path: &Path) -> io::Result<Entries> {
     let owner = fs::symlink_metadata(path)?.uid();
     if owner != user::user_and_group().0 {
@@ -459,7 +464,7 @@ fn read(path: &Path) -> io::Result<Entries> {
     parse(&regular_file::read(path, BYTES_MAX)?)
 }
 
-/// Parses a journal without acting on it.
+/// Parses a journal, and changes nothing.
 ///
 /// # Errors
 /// Returns `InvalidData`.
@@ -500,7 +505,7 @@ impl LeftBehind {
 
     /// Undoes the journal's changes and removes it. Settings are restored only if they were changed
     /// in this boot. Scratch folders and samples survive a reboot, so they are always removed or
-    /// moved. Does nothing if another command is undoing or has undone the journal.
+    /// moved. Does nothing if another command is undoing the journal, or has undone it.
     #[must_use]
     pub fn undo(&self) -> Vec<UndoResult> {
         let (_file, entries) = match self.locked() {

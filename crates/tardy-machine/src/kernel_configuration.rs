@@ -1,5 +1,5 @@
-//! The kernel's build configuration, from the folders in which distributions store it, otherwise
-//! from the kernel itself.
+//! The kernel's build configuration. It is read from the folders in which distributions store it,
+//! otherwise from the kernel itself.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -9,7 +9,8 @@ use super::root::Root;
 /// Maximum size of a configuration in bytes; a usual one has about 300 KiB.
 const BYTES_MAX: u64 = 16 << 20;
 
-/// The options that are set. Unset options are not listed, so they look like unknown options.
+/// The options that are set. Options that are not set are not listed, so they cannot be
+/// distinguished from unknown options.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KernelConfiguration {
     options: BTreeMap<String, String>,
@@ -51,13 +52,13 @@ impl KernelConfiguration {
         }
     }
 
-    /// Returns whether an option is built in.
+    /// Returns whether an option is built into the kernel.
     #[must_use]
     pub fn is_built_in(&self, option: &str) -> bool {
         self.options.get(option).is_some_and(|value| value == "y")
     }
 
-    /// Returns whether an option is built in or a module.
+    /// Returns whether an option is built into the kernel or available as a module.
     #[must_use]
     pub fn is_on(&self, option: &str) -> bool {
         self.options
@@ -65,7 +66,7 @@ impl KernelConfiguration {
             .is_some_and(|value| value == "y" || value == "m")
     }
 
-    /// Returns the value of an option, as it is written in the file.
+    /// Returns the value of an option, exactly as the file contains it.
     #[must_use]
     pub fn value(&self, option: &str) -> Option<&str> {
         self.options.get(option).map(String::as_str)

@@ -1,5 +1,5 @@
-//! The source of a kernel: where it is, whether it can be built, and the commands that build it
-//! into a separate folder.
+//! The source of a kernel: where it is, whether it can be built, and how to build it into a
+//! separate folder.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub const PROGRAMS: [(&str, &str); 6] = [
 ];
 /// The programs that unpack an archive, with their Debian packages.
 pub const ARCHIVE_PROGRAMS: [(&str, &str); 2] = [("tar", "tar"), ("xz", "xz-utils")];
-/// Remedy for a failed build.
+/// What the user can do if a build failed.
 pub const MORE_PACKAGES: &str =
     "the kernel's configuration may need more packages, such as libelf-dev and libssl-dev";
 
@@ -47,13 +47,13 @@ pub fn find(given: Option<&Path>, flag: &str) -> Result<PathBuf, Unsupported> {
     Ok(tree)
 }
 
-/// Completes `command`, which runs make, for a build of `tree` with its output in `objects`.
+/// Prepares `command`, which runs make, to build `tree` and to write the output to `objects`.
 #[must_use]
 pub fn make(mut command: Command, tree: &Path, objects: &Path, arguments: &[&str]) -> Command {
     let mut output = OsString::from("O=");
     output.push(objects);
     command.arg("-C").arg(tree).arg(output).args(arguments);
-    // If make started tardy, the environment has the flags of that make. These flags must not reach
+    // If make started tardy, the environment contains that make's flags. These flags must not reach
     // the make that `command` runs.
     command
         .env_remove("MAKEFLAGS")
@@ -63,7 +63,7 @@ pub fn make(mut command: Command, tree: &Path, objects: &Path, arguments: &[&str
     command
 }
 
-/// Completes `command`, which runs tar, to unpack `archive` into `tree`.
+/// Prepares `command`, which runs tar, to unpack `archive` into `tree`.
 #[must_use]
 pub fn unpack(mut command: Command, archive: &Path, tree: &Path) -> Command {
     command
@@ -81,7 +81,7 @@ fn packaged_source(folder: &Path) -> Option<PathBuf> {
         .ok()?
         .filter_map(Result::ok)
         .map(|entry| entry.path());
-    // The version has to be compared by its numbers: 6.12 is newer than 6.9.
+    // The numbers of the versions are compared, because 6.12 is newer than 6.9.
     let version = |path: &Path| -> Option<Vec<u32>> {
         let name = path.file_name()?.to_str()?;
         let numbers = name.strip_prefix("linux-source-")?.split('.');
@@ -111,8 +111,8 @@ fn check_tree(tree: &Path, flag: &str) -> Result<(), Unsupported> {
             "give the top folder of a kernel's source",
         ));
     }
-    // The kernel's Makefile refuses to build such a tree into another folder, and cleaning the tree
-    // would write to it.
+    // The kernel's Makefile refuses to build a tree that was configured or built in place into
+    // another folder, and cleaning the tree would write to it.
     if tree.join(".config").exists() || tree.join("include/config").exists() {
         return Err(Unsupported::new(
             format!("a clean kernel tree ({shown} is from an earlier build)"),

@@ -1,8 +1,8 @@
-//! The machine on which a run is made: facts, activity counters, and settings.
+//! The machine on which a run is made: facts about it, counters of its activity, and its settings.
 //!
-//! All files are read below a [`root::Root`], which tests replace by a folder. An unreadable value
-//! is absent, never 0. Only [`irq_affinity`], [`journal`], [`spool`] and [`undo`] change settings.
-//! Their callers first record the change in a plan and a journal.
+//! All files are read below a [`root::Root`], which is a folder with simulated files in tests. An
+//! unreadable value is absent, never 0. Only [`irq_affinity`], [`journal`], [`spool`] and [`undo`]
+//! change settings. Callers of these modules first record each change in a plan and a journal.
 #![forbid(unsafe_code)]
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! The table format, with one column per CPU, of /proc/interrupts and /proc/softirqs.
+//! The format of /proc/interrupts and /proc/softirqs: a table with one column per CPU.
 //!
 //! The header names the columns (`CPU0 CPU2 ...`). /proc/interrupts lists the online CPUs
 //! (`show_interrupts` in kernel/irq/proc.c), /proc/softirqs the possible CPUs (fs/proc/softirqs.c).
-//! A row is a label, a colon, at most one count per column, and, for interrupts, a description that
-//! may contain blanks.
+//! A row consists of a label, a colon, at most one count per column, and, for interrupts, a
+//! description that may contain blanks.
 
 use tardy_core::cpu::CpuId;
 
@@ -15,10 +15,10 @@ pub(super) struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// Returns the next count, which belongs to the next column; `None` at the end of the counts.
+    /// Returns the count for the next column; `None` after the last count.
     ///
-    /// The caller must not read more counts than there are columns, because a description may start
-    /// with a number.
+    /// The caller must not ask for more counts than there are columns, because a description may
+    /// start with a number.
     pub(super) fn next_count(&mut self) -> Option<u64> {
         let rest = self.rest.trim_start();
         let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
@@ -27,7 +27,7 @@ impl<'a> Row<'a> {
         Some(count)
     }
 
-    /// Returns the text after the counts.
+    /// Returns the text that follows the counts.
     pub(super) fn description(&self) -> &'a str {
         self.rest.trim()
     }
@@ -58,17 +58,18 @@ pub(super) fn rows(text: &str) -> impl Iterator<Item = Row<'_>> {
     })
 }
 
-/// Returns the lines that end with a line feed, as the kernel writes them. A last line without one
-/// may be truncated within a number.
+/// Returns the complete lines, which end with a line feed. A last line without a line feed may have
+/// been cut within a number.
 fn complete_lines(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive('\n')
         .filter_map(|line| line.strip_suffix('\n'))
 }
 
-/// Returns the increment of a counter. The kernel stores these counters in 32 bits (`struct
-/// irqstat`, `kernel_stat::softirqs`), and a local timer at 1 kHz overflows one in 50 days. If a
-/// counter decreased from a value in the lower half, the interrupt was freed and requested again,
-/// which reset the counter; its current value is then a lower bound of the increment.
+/// Returns how much a counter increased. The kernel stores these counters in 32 bits
+/// (`struct irqstat`, `kernel_stat::softirqs`), so the count of a local timer at 1 kHz overflows
+/// after 50 days. If the counter decreased although its old value was in the lower half of the
+/// range, it did not overflow: the interrupt was freed and requested again, which reset the
+/// counter. In this case, the current value is returned; the true increase can be larger.
 pub(super) fn count_since(before: u64, after: u64) -> u64 {
     const WRAP: u64 = 1 << 32;
     match after.checked_sub(before) {

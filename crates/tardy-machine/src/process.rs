@@ -1,4 +1,4 @@
-//! The start time of a process. Start time and process ID together identify a process.
+//! The start time of a process. The start time and the process ID together identify a process.
 
 use crate::root::Root;
 

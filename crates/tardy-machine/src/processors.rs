@@ -1,12 +1,12 @@
-//! Divides the CPUs into those that are set apart for real-time work, and the housekeeping CPUs.
+//! Divides the CPUs into those reserved for real-time work and the housekeeping CPUs.
 //!
-//! The affinity that a shell passes on is not enough: `isolcpus=` moves the first process, and with
-//! it every shell, off the isolated CPUs, where real-time tasks run. So a thread requests all CPUs
-//! from the kernel, and reads back its actual affinity, which a control group's cpuset still
-//! limits.
+//! A process cannot rely on the affinity that its shell passes on: with `isolcpus=`, the first
+//! process, and so every shell, runs off the isolated CPUs, where real-time tasks run. So a thread
+//! requests all CPUs from the kernel, and reads back its actual affinity, which a control group's
+//! cpuset still limits.
 //!
-//! CPUs set apart are measured by default, unless the user has restricted the process to other
-//! CPUs. Loads and the tool's own threads stay on the housekeeping CPUs.
+//! By default, the CPUs reserved for real-time work are measured, unless the user has restricted
+//! the process to other CPUs. Loads and the tool's own threads stay on the housekeeping CPUs.
 
 use std::io;
 
@@ -21,7 +21,7 @@ const FOLDER: &str = "sys/devices/system/cpu";
 /// Returns the isolated CPUs; `None` if the files are missing.
 ///
 /// `sys/devices/system/cpu/isolated` contains only the CPUs of `isolcpus=`. The root control group
-/// of version 2 lists those of isolated partitions (seen with Linux 6.12 and 7.3).
+/// of version 2 lists the CPUs of isolated partitions (seen with Linux 6.12 and 7.3).
 pub(crate) fn isolated(root: &Root) -> Option<CpuList> {
     let at_boot = root.cpu_list(format!("{FOLDER}/isolated"));
     let in_partitions = cgroup::cpus_of_isolated_partitions(root);
@@ -36,12 +36,12 @@ pub(crate) fn isolated(root: &Root) -> Option<CpuList> {
 /// The CPUs that this process can use.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Processors {
-    /// The CPUs that a thread gets if it requests all.
+    /// The CPUs that a thread gets if it requests all CPUs.
     pub usable: CpuList,
-    /// The CPUs on which this process was started. The user may have chosen them (`taskset`).
+    /// The CPUs on which this process was started. They may be the user's choice (`taskset`).
     pub own: CpuList,
-    /// The usable CPUs that are isolated, by `isolcpus=` or by an isolated partition. The CPUs of a
-    /// partition are usable only in its control group.
+    /// The usable CPUs that are isolated, by `isolcpus=` or by an isolated partition. CPUs of a
+    /// partition can be used only in the partition's control group.
     pub isolated: CpuList,
     /// The usable CPUs that stop their tick (`nohz_full=`).
     pub nohz_full: CpuList,
@@ -51,11 +51,11 @@ impl Processors {
     /// Reads the CPUs from the kernel.
     ///
     /// # Errors
-    /// Returns errors of sched_getaffinity(2).
+    /// Returns the errors of sched_getaffinity(2).
     pub fn read(root: &Root) -> io::Result<Self> {
         let list = |cpus: Vec<u32>| cpus.into_iter().map(CpuId).collect::<CpuList>();
         let own = list(affinity::get(0)?);
-        // The process's current CPUs are usable even if a sandbox refuses the request.
+        // If a sandbox refuses the request, the process's current CPUs still count as usable.
         let usable: CpuList = list(affinity::obtainable().unwrap_or_default())
             .iter()
             .chain(own.iter())
@@ -69,14 +69,14 @@ impl Processors {
         })
     }
 
-    /// Returns the usable CPUs that are set apart for real-time work: isolated, or without a tick.
+    /// Returns the usable CPUs that are reserved for real-time work: isolated, or without a tick.
     #[must_use]
     pub fn set_apart(&self) -> CpuList {
         self.isolated.iter().chain(self.nohz_full.iter()).collect()
     }
 
-    /// Returns the usable CPUs for everything else. If all usable CPUs are set apart, returns all
-    /// of them.
+    /// Returns the usable CPUs for everything else. If all usable CPUs are reserved, returns all of
+    /// them.
     #[must_use]
     pub fn housekeeping(&self) -> CpuList {
         let rest = self.usable.minus(&self.set_apart());
@@ -87,14 +87,14 @@ impl Processors {
         }
     }
 
-    /// Returns whether some housekeeping CPU is not among the CPUs on which this process was
-    /// started. `isolcpus=` never causes this, so the user chose the CPUs.
+    /// Returns whether the CPUs on which this process was started lack a housekeeping CPU.
+    /// `isolcpus=` never removes a housekeeping CPU, so the user must have done so.
     #[must_use]
     pub fn is_restricted(&self) -> bool {
         !self.housekeeping().minus(&self.own).is_empty()
     }
 
-    /// Returns the CPUs to measure by default: those set apart, unless there are none or the user
+    /// Returns the CPUs to measure by default: the reserved ones, unless there are none or the user
     /// chose other CPUs.
     #[must_use]
     pub fn by_default(&self) -> CpuList {
@@ -106,10 +106,10 @@ impl Processors {
         }
     }
 
-    /// Returns the CPUs for the tool's own threads while `measured` are measured. Candidates are
-    /// the unmeasured CPUs on which this process was started: the housekeeping CPUs among them or,
-    /// if there are none, all of them. If there are no candidates, and the process was started only
-    /// on CPUs that are set apart, returns the unmeasured housekeeping CPUs; otherwise returns
+    /// Returns the CPUs on which the tool's own threads run while the CPUs in `measured` are
+    /// measured. The candidates are the unmeasured CPUs on which this process was started; if some
+    /// of them are housekeeping CPUs, only those. If there are no candidates, and the process was
+    /// started only on reserved CPUs, returns the unmeasured housekeeping CPUs; otherwise returns
     /// none.
     #[must_use]
     pub fn beside(&self, measured: &CpuList) -> CpuList {
@@ -165,7 +165,8 @@ mod tests {
             (V2, vec![of_partition], Some("3-4")),
             (V2, vec![none_at_boot, of_partition], Some("3-4")),
             (V2, vec![of_boot, of_partition], Some("2-4")),
-            // This is the case of `tardy doctor --root` if /proc of the machine was not copied.
+            // This is the case of `tardy doctor --root` if the user did not copy the other
+            // machine's /proc.
             ("", vec![of_boot, of_partition], Some("2-4")),
             (V1, vec![of_boot], Some("2")),
             (

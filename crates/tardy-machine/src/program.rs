@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::root::Root;
 use super::tasks::{self, Task};
 
-/// A process, from two readings.
+/// What two readings of /proc show about a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     pub process: u32,
@@ -15,13 +15,14 @@ pub struct Program {
     pub threads_before: usize,
     /// The threads at the second reading.
     pub threads: Vec<Task>,
-    /// Page faults of each thread between the readings: those without and those with disk access.
+    /// Page faults of each thread between the readings: the number without disk access, and the
+    /// number with disk access.
     pub faults: BTreeMap<u32, (u64, u64)>,
     /// Locked memory in KiB; absent if the process's status cannot be read.
     pub locked_kib: Option<u64>,
     /// Resident memory in KiB.
     pub resident_kib: Option<u64>,
-    /// Timer slack of each ordinary thread, in ns; threads with an unreadable file are left out.
+    /// Timer slack of each ordinary thread, in ns; a thread is left out if its file cannot be read.
     pub timer_slack_ns: BTreeMap<u32, u64>,
     /// RLIMIT_RTTIME: the time for which a real-time thread may run without sleeping before it gets
     /// a signal; absent if the process's limits cannot be read.
@@ -56,8 +57,8 @@ impl ProgramWatch {
         (!threads.is_empty()).then_some(Self { process, faults })
     }
 
-    /// Takes the second reading; `None` if the process has ended. For a thread that started in
-    /// between, all its faults count.
+    /// Takes the second reading; `None` if the process has ended. If a thread started between the
+    /// readings, all its page faults count.
     #[must_use]
     pub fn end(self, root: &Root) -> Option<Program> {
         let process = self.process;
@@ -85,8 +86,8 @@ impl ProgramWatch {
                     .ok()
             })
         };
-        // /proc does not list a folder for each thread, but a path with the number of a thread can
-        // be opened.
+        // /proc does not list a folder for each thread, but the folder of a thread can be opened by
+        // the thread's number.
         let slack = |thread: &Task| {
             Some((
                 thread.thread,

@@ -14,12 +14,13 @@ use tardy_sys::regular_file;
 /// CPUs, /proc/interrupts has about 10 MiB.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// The root of the machine's files. Its methods take relative paths, such as `proc/stat`.
+/// The root of the machine's files. The methods of this type take paths relative to it, such as
+/// `proc/stat`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root(PathBuf);
 
 impl Root {
-    /// Returns the root of the running machine.
+    /// Returns the root for the running machine, `/`.
     #[must_use]
     pub fn system() -> Self {
         Self::at("/")
@@ -33,23 +34,23 @@ impl Root {
     /// Returns the full path of a file.
     pub fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
         let relative = relative.as_ref();
-        // An absolute path would replace the root in `join`, and a test would read the real
-        // machine.
+        // The leading slash is removed, because `join` with an absolute path would drop the root,
+        // and a test would read the real machine.
         self.0.join(relative.strip_prefix("/").unwrap_or(relative))
     }
 
     /// Opens a file for reading.
     ///
     /// # Errors
-    /// Returns errors of open(2) and stat(2); `InvalidInput` for a FIFO, and below a root other
-    /// than `/` for every file that is not regular.
+    /// Returns the errors of open(2) and stat(2). Returns `InvalidInput` for a FIFO and, below a
+    /// root other than `/`, for every file that is not regular.
     pub fn open(&self, relative: impl AsRef<Path>) -> io::Result<File> {
         let path = self.path(relative);
         if self.0 != Path::new("/") {
             return regular_file::open(&path);
         }
-        // Opening a FIFO would wait for a writer, perhaps forever. This function also opens
-        // devices, and a FIFO could have a device's name.
+        // Opening a FIFO would wait for a writer, possibly without end. A FIFO could have the name
+        // of a device, which this function may open.
         if fs::metadata(&path)?.file_type().is_fifo() {
             let what = format!("{} is a FIFO", path.display());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
@@ -60,8 +61,8 @@ impl Root {
     /// Returns the content, up to 64 MiB. Bytes that are not UTF-8 are replaced.
     ///
     /// # Errors
-    /// Returns errors of open(2) and read(2); many files of /proc and /sys refuse with EPERM,
-    /// EINVAL or ENODEV only when read.
+    /// Returns the errors of open(2) and read(2). Many files of /proc and /sys can be opened, but
+    /// refuse reads with EPERM, EINVAL or ENODEV.
     pub fn read(&self, relative: impl AsRef<Path>) -> io::Result<String> {
         let mut bytes = Vec::new();
         self.open(relative)?
@@ -111,7 +112,7 @@ impl Root {
         fs::read_dir(self.path(relative)).map_or(true, |mut entries| entries.next().is_none())
     }
 
-    /// Returns the files that match a pattern, sorted: `*` in a name matches any part of it, as in
+    /// Returns the files that match a pattern, sorted. In a name, `*` matches any text, as in
     /// `sys/devices/system/cpu/cpu*/cpufreq/scaling_governor`.
     pub fn matching(&self, pattern: &str) -> Vec<String> {
         let mut found = vec![String::new()];

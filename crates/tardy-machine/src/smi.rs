@@ -1,5 +1,5 @@
-//! Counts system management interrupts (SMIs). In an SMI, the firmware stops a CPU without the
-//! kernel's knowledge, so only a counter reveals it.
+//! Counts system management interrupts (SMIs). During an SMI, the firmware stops a CPU without the
+//! kernel's knowledge, so only a counter shows that it happened.
 //!
 //! On Intel CPUs since Nehalem, MSR_SMI_COUNT (0x34) counts SMIs in its low 32 bits (Intel SDM
 //! volume 4; turbostat of the kernel's tools reads the same register). AMD CPUs have only a
@@ -16,14 +16,15 @@ use tardy_core::cpu::{CpuId, CpuList};
 use super::root::Root;
 
 const MSR_SMI_COUNT: u64 = 0x34;
-/// asm-generic/errno-base.h. The msr device returns it for a register that the CPU or the
+/// asm-generic/errno-base.h. The msr device returns this error for a register that the CPU or the
 /// hypervisor lacks.
 const EIO: i32 = 5;
 
-/// The count of each CPU: since the start of the system, or from [`since`] between two readings.
+/// The count of each CPU: since the start of the system or, if [`since`] returned it, between two
+/// readings.
 pub type SmiCounts = BTreeMap<CpuId, u32>;
 
-/// The reason why SMIs cannot be counted.
+/// Why SMIs cannot be counted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum SmiUnavailable {
@@ -51,7 +52,7 @@ pub enum SmiUnavailable {
         /// The device file.
         path: String,
     },
-    /// The register does not exist, as in most virtual machines.
+    /// The register does not exist; this is usual in virtual machines.
     #[error(
         "register 0x34 cannot be read: the CPU or the hypervisor does not have it; run on bare \
          metal"
@@ -77,7 +78,7 @@ impl SmiReader {
     /// Opens the devices of `cpus`, and reads each once as a check.
     ///
     /// # Errors
-    /// Returns the first reason why a count cannot be read.
+    /// Returns the reason if a count cannot be read.
     pub fn open(root: &Root, cpus: &CpuList) -> Result<Self, SmiUnavailable> {
         let vendor = vendor(root).unwrap_or_else(|| "unknown".to_owned());
         if vendor != "GenuineIntel" {
@@ -96,11 +97,12 @@ impl SmiReader {
         Ok(reader)
     }
 
-    /// Reads the counts of all opened CPUs. Reading interrupts each CPU (`rdmsr_safe_on_cpu` in
-    /// arch/x86/kernel/msr.c), so call this only before and after a measurement.
+    /// Reads the counts of all opened CPUs. The kernel interrupts each CPU to read its register
+    /// (`rdmsr_safe_on_cpu` in arch/x86/kernel/msr.c), so call this only before and after a
+    /// measurement.
     ///
     /// # Errors
-    /// Returns the first reason why a count cannot be read.
+    /// Returns the reason if a count cannot be read.
     pub fn read(&self) -> Result<SmiCounts, SmiUnavailable> {
         let counts = self.devices.iter().map(|(cpu, device)| {
             let mut register = [0; 8];
@@ -114,7 +116,7 @@ impl SmiReader {
     }
 }
 
-/// Returns the increments between two readings, for the CPUs in both.
+/// Returns by how much the counts increased between two readings, for the CPUs in both.
 #[must_use]
 pub fn since(after: &SmiCounts, before: &SmiCounts) -> SmiCounts {
     after

@@ -23,7 +23,7 @@ impl Softirqs {
     /// Reads `proc/softirqs`.
     ///
     /// # Errors
-    /// Returns errors of reading the file.
+    /// Returns an error if the file cannot be read.
     pub fn read(root: &Root) -> io::Result<Self> {
         root.read("proc/softirqs").map(|text| Self::parse(&text))
     }
@@ -44,7 +44,7 @@ impl Softirqs {
         }
     }
 
-    /// Returns the increments since `before`, without zeros, for CPUs in both readings.
+    /// Returns the counts that increased since `before` and by how much, for CPUs in both readings.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let kinds = self.kinds.iter().filter_map(|(kind, counts)| {
@@ -60,8 +60,8 @@ impl Softirqs {
         }
     }
 
-    /// Returns the kinds that ran on any of `cpus`, with the sum over these CPUs. The largest sum
-    /// comes first.
+    /// Returns the kinds of softirq that ran on any of `cpus`, and how often they ran on these
+    /// CPUs. The largest sum comes first.
     #[must_use]
     pub fn on(&self, cpus: &CpuList) -> Vec<(&str, u64)> {
         let sums = self.kinds.iter().map(|(kind, counts)| {

@@ -9,15 +9,15 @@ use crate::journal::{Journal, JournalError, UndoResult};
 use crate::root::Root;
 use crate::undo::{SPOOL_PREFIX, Undo};
 
-/// A folder for the samples of one run. On drop, the samples are moved to the run folder. If the
-/// run is killed, the next start finds them through its journal.
+/// A folder for the samples of one run. When it is dropped, the samples are moved to the run
+/// folder. If the run is killed, the next start finds them through its journal.
 #[derive(Debug)]
 pub struct Spool {
     path: PathBuf,
     journal: Journal,
 }
 
-/// The reason why the spool cannot be made.
+/// Why the folder for the samples cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum SpoolError {
     #[error(transparent)]
@@ -32,14 +32,15 @@ impl Spool {
     /// and journals it in `journals`.
     ///
     /// # Errors
-    /// Returns [`SpoolError`]; the system is unchanged then.
+    /// Returns [`SpoolError`] if the folder cannot be made; the system is then unchanged.
     pub fn make(
         journals: &Path,
         root: &Root,
         parent: &Path,
         samples: PathBuf,
     ) -> Result<Self, SpoolError> {
-        // Processes in two containers may have the same number.
+        // The process number alone would not be unique, because processes in two containers may
+        // have the same one.
         let name = format!(
             "{SPOOL_PREFIX}{}-{}",
             std::process::id(),
@@ -59,13 +60,13 @@ impl Spool {
             samples,
         };
         let journal = Journal::write(journals, root, Vec::new(), vec![undo])?;
-        // On a file system without owners, the folder could not be verified later, and its samples
-        // would not be moved.
+        // On a file system that stores no owners, a later start could not verify who owns the
+        // folder, and would not move its samples.
         let check = || private_folder::open(&path).inspect_err(|_| drop(fs::remove_dir(&path)));
         match private_folder::make_new(&path).and_then(|()| check()) {
             Ok(_) => Ok(Self { path, journal }),
             Err(error) => {
-                // An existing folder with this name may belong to another run, so nothing is
+                // If a folder with this name exists, it may belong to another run, so nothing is
                 // undone.
                 journal.withdraw();
                 Err(error.into())

@@ -1,8 +1,8 @@
 //! The state of the system during a run. A thread on unmeasured CPUs reads it about once per
 //! second.
 //!
-//! Files stay open and share one buffer. By default, the thread reads no file that is known to
-//! interrupt a measured CPU: see [`StateOptions`].
+//! The files stay open, and all of them are read into one buffer. By default, the thread reads no
+//! file whose reading is known to interrupt a measured CPU: see [`StateOptions`].
 
 mod kept_file;
 mod sample;
@@ -19,16 +19,17 @@ use super::cpu_time::{StatEntry, entries, tick_length};
 use super::per_cpu_table::{columns, rows};
 use super::root::Root;
 
-/// The values to include in the samples.
+/// Which values the samples include.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StateOptions {
-    /// The CPUs of the samples.
+    /// The CPUs whose state is in the samples.
     pub cpus: CpuList,
     /// The CPUs whose frequency is read. On x86 before Linux 5.19, reading it may interrupt the CPU
     /// (`aperfmperf_snapshot_cpu` in arch/x86/kernel/cpu/aperfmperf.c), so measured CPUs should be
     /// left out.
     pub frequency_of: CpuList,
-    /// Whether to read sensors that interrupt a CPU at each reading, such as Intel's.
+    /// Whether to read sensors for which the kernel interrupts a CPU at each reading, such as those
+    /// of Intel's CPUs.
     pub disturbing_sensors: bool,
 }
 
@@ -50,9 +51,9 @@ pub struct StateReader {
 }
 
 impl StateReader {
-    /// Opens the files. The value of a missing file is absent from the samples until the file
+    /// Opens the files. If a file is missing, its value is absent from the samples until the file
     /// exists. Frequencies, thermal counts and control groups are read only if their files exist
-    /// now.
+    /// during this call.
     #[must_use]
     pub fn open(root: &Root, options: &StateOptions) -> Self {
         let file = |path: String| KeptFile::new(root.path(path));
@@ -66,7 +67,8 @@ impl StateReader {
                 ))
             })
         };
-        // If a count is missing at the start, it never appears, so later attempts are skipped.
+        // If the file of a count is missing at the start, it will not appear later, so it is not
+        // tried again.
         let thermal = |cpu: &CpuId| {
             Some(file(format!(
                 "sys/devices/system/cpu/cpu{cpu}/thermal_throttle/core_throttle_count"
@@ -107,7 +109,7 @@ impl StateReader {
         &self.sensor_names
     }
 
-    /// Reads all values into `sample`, reusing its memory. `now` is the sample's time.
+    /// Reads all values into `sample`, whose memory is reused. `now` is the sample's time.
     pub fn read_into(&mut self, now: Nanos, sample: &mut StateSample) {
         sample.at = now;
         sample.cpus.clear();
@@ -190,7 +192,8 @@ fn state_of(states: &mut [CpuState], cpu: CpuId) -> Option<&mut CpuState> {
         .map(|at| &mut states[at])
 }
 
-/// Adds all counts in each column of the table to the state of the column's CPU.
+/// Adds up the counts in each column of the table, and stores each sum in the state of that
+/// column's CPU.
 fn add_columns(
     table: &str,
     states: &mut [CpuState],

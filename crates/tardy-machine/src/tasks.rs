@@ -51,7 +51,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// Returns whether the task runs before all ordinary tasks.
+    /// Returns whether the task takes precedence over all ordinary tasks.
     #[must_use]
     pub fn is_real_time(&self) -> bool {
         self.policy != Policy::Ordinary
@@ -65,7 +65,7 @@ impl Task {
             .is_some_and(|allowed| !allowed.and(cpus).is_empty())
     }
 
-    /// Returns name, number and priority, as in `irq/9-acpi (61, FIFO 50)`.
+    /// Returns the name, the number and the priority, as in `irq/9-acpi (61, FIFO 50)`.
     #[must_use]
     pub fn label(&self) -> String {
         let policy = match self.policy {
@@ -110,7 +110,7 @@ pub fn of_process(root: &Root, process: u32) -> Vec<Task> {
 
 fn read_one(root: &Root, process: u32, thread: u32, folder: &str) -> Option<Task> {
     let stat = root.text(format!("{folder}/stat"))?;
-    // A name may contain blanks and parentheses, so it ends at the last parenthesis.
+    // A name may contain blanks and parentheses, so the last parenthesis of the line ends the name.
     let (before, after) = stat.rsplit_once(')')?;
     let name = before.split_once('(')?.1.to_owned();
     let fields: Vec<&str> = after.split_whitespace().collect();

@@ -1,5 +1,5 @@
-//! Mechanisms that stop a runnable task by a rule: real-time throttling and the fair server (with a
-//! known duration), and throttling of a hot CPU.
+//! Rules by which the kernel or the CPU stops a runnable task: real-time throttling and the fair
+//! server, which stop it for a known time, and throttling of a hot CPU.
 //!
 //! Sources: Documentation/scheduler/sched-rt-group.rst and sched-deadline.rst;
 //! `sysctl_sched_rt_runtime` in kernel/sched/rt.c; the fair server in kernel/sched/debug.c and
@@ -27,12 +27,12 @@ pub struct RealTimeThrottling {
     pub runtime: Nanos,
 }
 
-/// The share that a CPU's fair server or ext server gives to ordinary tasks when real-time tasks
+/// How much of a CPU its fair server or ext server gives to ordinary tasks when real-time tasks
 /// starve them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FairServer {
-    /// The CPUs with these values.
+    /// The CPUs that have these values.
     pub cpus: CpuList,
     /// Time for ordinary tasks in each period; 50 ms by default, 0 switches the server off.
     pub runtime: Nanos,
@@ -40,7 +40,7 @@ pub struct FairServer {
     pub period: Nanos,
 }
 
-/// The settings by which the scheduler throttles real-time tasks.
+/// The settings for all rules by which the scheduler throttles real-time tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ThrottlingSettings {
@@ -60,7 +60,7 @@ pub struct ThrottlingSettings {
     pub group: Option<CpuQuota>,
 }
 
-/// The rule that causes a gap.
+/// The rule that throttles real-time tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ThrottlingRule {
@@ -75,7 +75,7 @@ pub enum ThrottlingRule {
     ExtServer,
     /// Real-time throttling by `cpu.rt_runtime_us` of the control group.
     GroupRealTimeThrottling,
-    /// A rule that a later version of tardy knows.
+    /// A rule that this version of tardy does not know.
     #[serde(other)]
     Unknown,
 }
@@ -104,17 +104,17 @@ impl std::fmt::Display for ThrottlingRule {
     }
 }
 
-/// The time for which a rule throttles real-time tasks.
+/// The longest time for which a rule can stop real-time tasks without interruption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThrottlingGap {
     pub rule: ThrottlingRule,
-    /// Length of the gap. A gap occurs at most once per period.
+    /// Length of this time. It occurs at most once per period of the rule.
     pub gap: Nanos,
 }
 
 /// If a latency and a gap differ by at most this percentage of the gap, the gap can have caused the
-/// latency. A wake-up at the start of the gap waits for all of it, minus at most one period of
-/// the probe, plus other delays.
+/// latency. The first wake-up that is due in the gap waits until the gap ends: for the whole gap,
+/// minus at most one period of the probe, plus other delays.
 const TOLERANCE_PERCENT: i64 = 20;
 
 /// The fair server's default time (`sched_init_dl_servers` in kernel/sched/deadline.c).
@@ -148,7 +148,7 @@ impl ThrottlingSettings {
         }
     }
 
-    /// Returns the gaps that the settings allow on `cpu`.
+    /// Returns, for each rule, the longest time for which it can stop real-time tasks on `cpu`.
     #[must_use]
     pub fn gaps(&self, cpu: CpuId) -> Vec<ThrottlingGap> {
         let rule = |rule, gap: Nanos| (gap > Nanos::ZERO).then_some(ThrottlingGap { rule, gap });
@@ -181,8 +181,8 @@ impl ThrottlingSettings {
         gaps.into_iter().flatten().collect()
     }
 
-    /// Returns the gap that a latency on `cpu` is consistent with: the latency is within 20 % of
-    /// its length. This is a hint, not a proof.
+    /// Returns the gap that can explain a latency on `cpu`: its length differs from the latency by
+    /// at most 20 %. The match is a hint, not a proof.
     #[must_use]
     pub fn consistent_with(&self, cpu: CpuId, latency: Nanos) -> Option<ThrottlingGap> {
         let near = |gap: &ThrottlingGap| {
@@ -241,17 +241,17 @@ pub(super) fn release_numbers(release: &str) -> Option<(u32, u32)> {
     Some((numbers.next()??, numbers.next()??))
 }
 
-/// Counts of throttling of a CPU by heat.
+/// How often heat throttled a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ThermalThrottling {
-    /// Count of the core.
+    /// How often the core was throttled.
     pub core: Option<u64>,
-    /// Count of the package that contains the core.
+    /// How often the package that contains the core was throttled.
     pub package: Option<u64>,
 }
 
-/// Returns the counts of all online CPUs that have them (Intel only), since the start of the
+/// Returns the counts of all online CPUs that have such counts (Intel only), since the start of the
 /// system.
 #[must_use]
 pub fn thermal_counts(root: &Root) -> BTreeMap<CpuId, ThermalThrottling> {
@@ -275,7 +275,8 @@ pub fn thermal_counts(root: &Root) -> BTreeMap<CpuId, ThermalThrottling> {
         .collect()
 }
 
-/// Returns the increments between two readings of [`thermal_counts`], for the CPUs in both.
+/// Returns by how much the counts increased between two readings of [`thermal_counts`], for the
+/// CPUs in both.
 #[must_use]
 pub fn thermal_since(
     after: &BTreeMap<CpuId, ThermalThrottling>,

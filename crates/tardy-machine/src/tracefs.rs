@@ -11,15 +11,15 @@ use tardy_sys::mount;
 use crate::process;
 use crate::root::Root;
 
-/// Prefix of the name of every instance that tardy makes. The process number and its start time
-/// follow. Other instances are never removed.
+/// Prefix of the name of every instance that tardy makes. The number and the start time of the
+/// process follow. Other instances are never removed.
 pub const INSTANCE_PREFIX: &str = "tardy-";
-/// Ending of the name of a second instance of the same process.
+/// Suffix of the name of a process's second instance.
 const SECOND: &str = "-2";
 /// Possible mount points.
 const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
 
-/// The open file system.
+/// The open tracing file system.
 #[derive(Debug)]
 pub struct Tracefs {
     path: PathBuf,
@@ -28,12 +28,12 @@ pub struct Tracefs {
 }
 
 impl Tracefs {
-    /// Finds the file system, or mounts it for this process alone.
+    /// Finds the file system where it is mounted, or mounts it for this process alone.
     ///
     /// # Errors
-    /// Returns errors of mounting: `PermissionDenied` without CAP_SYS_ADMIN, ENODEV if the kernel
-    /// has no tracing. Returns `PermissionDenied` also if the file system is mounted but access is
-    /// denied.
+    /// Returns the errors of mount(2): `PermissionDenied` without CAP_SYS_ADMIN, ENODEV if the
+    /// kernel has no tracing. Also returns `PermissionDenied` if the file system is mounted but
+    /// access to it is denied.
     pub fn open(root: &Root) -> io::Result<Self> {
         for place in PLACES {
             let path = root.path(place);
@@ -65,11 +65,11 @@ impl Tracefs {
         self.path.join("instances").join(name)
     }
 
-    /// Removes an instance that a run made. A missing instance is not an error.
+    /// Removes an instance that a run made; succeeds if the instance is missing.
     ///
     /// # Errors
-    /// Returns `InvalidInput` for a name that this tool does not use, and EBUSY while another
-    /// process reads it.
+    /// Returns `InvalidInput` if the name is not one that tardy uses, and EBUSY while another
+    /// process reads the instance.
     pub fn remove_instance(&self, name: &str) -> io::Result<()> {
         if maker(name).is_none() {
             return Err(io::Error::new(
@@ -81,8 +81,9 @@ impl Tracefs {
         self.remove_uprobes(&uprobe_group(name))
     }
 
-    /// Makes an event for a function of a program; `definition` is a line for `uprobe_events`. If
-    /// the event is in the [`uprobe_group`] of an instance, it is removed with that instance.
+    /// Makes an event for calls of a program's function; `definition` is a line for
+    /// `uprobe_events`. If the event is in the [`uprobe_group`] of an instance, it is removed with
+    /// that instance.
     ///
     /// # Errors
     /// Returns `NotFound` if the kernel lacks such events (CONFIG_UPROBE_EVENTS), otherwise the
@@ -113,7 +114,7 @@ impl Tracefs {
     }
 
     /// Removes the instances of ended processes, and returns their names. An instance that another
-    /// process is reading stays.
+    /// process is reading is not removed.
     pub fn remove_left_behind(&self, root: &Root) -> Vec<String> {
         let entries = fs::read_dir(self.path.join("instances"))
             .into_iter()
@@ -140,8 +141,8 @@ pub fn second_instance_name(first: &str) -> String {
 /// Returns the name of this process's instance.
 #[must_use]
 pub fn instance_name(root: &Root) -> String {
-    // In a PID namespace with /proc of another namespace, /proc/self shows a different process
-    // number; that one is used.
+    // If the process runs in a PID namespace but sees /proc of another namespace, /proc/self shows
+    // a different process number, and that number is used.
     let process = root
         .text("proc/self/stat")
         .and_then(|stat| stat.split_once(' ')?.0.parse().ok())

@@ -1,7 +1,7 @@
-//! Changes that the tool and its loads make to the machine beyond their own processes, as values.
-//! Each change is journaled before it is made. At the end, the tool undoes them; the supervisor
-//! undoes those of loads. If these processes were killed, the next start or `tardy restore` undoes
-//! them.
+//! Describes changes that the tool and its loads make to the machine beyond their own processes.
+//! Each change is journaled before it is made. When a run or command ends, the tool undoes its own
+//! changes, and the supervisor undoes the changes of loads. If these processes were killed, the
+//! next start or `tardy restore` undoes them.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -19,7 +19,7 @@ pub const FOLDER_PREFIX: &str = "tardy-scratch-";
 /// Prefix of the name of the folder that a run makes below `--spool`.
 pub const SPOOL_PREFIX: &str = "tardy-spool-";
 
-/// A change, described by its reversal. Repeating the reversal is harmless.
+/// A change, described by the action that undoes it. The action can be repeated without harm.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Undo {
@@ -60,10 +60,11 @@ pub enum Undo {
     },
 }
 
-/// The reason why a change could not be undone.
+/// Why a change could not be undone.
 #[derive(Debug, thiserror::Error)]
 pub enum UndoError {
-    /// The folder has a name that tardy does not use: a manipulated journal could name any folder.
+    /// The folder's name is not one that tardy uses. This is checked because a manipulated journal
+    /// could name any folder.
     #[error("{} has a name that tardy does not use: remove it by hand if you do not need \
              it", .0.display())]
     NotOurs(PathBuf),
@@ -78,7 +79,7 @@ pub enum UndoError {
     System {
         /// The path of the setting, file or folder.
         path: PathBuf,
-        /// The error of the kernel.
+        /// The error that the kernel returned.
         source: io::Error,
     },
 }
@@ -121,10 +122,10 @@ impl Undo {
         self.run_as(Claim::Own)
     }
 
-    /// Works like [`Self::run`], for a change whose source is `claim`.
+    /// Works like [`Self::run`]; `claim` states how the caller knows that the change was made.
     ///
     /// # Errors
-    /// Returns the errors of [`Self::run`].
+    /// Fails as [`Self::run`] does.
     pub fn run_as(&self, claim: Claim) -> Result<(), UndoError> {
         let (path, result) = match self {
             Self::RemoveTraceInstance(name) => return remove_instance(name),
@@ -181,8 +182,8 @@ impl Undo {
 }
 
 impl Undo {
-    /// Returns whether the change survives a reboot: files do, settings of the running kernel do
-    /// not.
+    /// Returns whether the change survives a reboot. Changes to files do, but settings of the
+    /// running kernel do not.
     #[must_use]
     pub fn survives_restart(&self) -> bool {
         matches!(self, Self::RemoveFolder(_) | Self::StoreSamples { .. })
@@ -192,28 +193,29 @@ impl Undo {
 /// Maximum length of a kernel setting: a page.
 const SETTING_BYTES: u64 = 4096;
 
-/// The source of the information that a change was made.
+/// How the caller knows that a change was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
     /// This process, or a process that it trusts.
     Own,
-    /// A file, which may have been forged: only kernel settings are written then.
+    /// A file, which may have been forged: this source allows only writes to kernel settings.
     File,
 }
 
-/// Opens the file of a setting, so that a file that later takes its name is not used. Returns
-/// `None` if the path cannot be a setting.
+/// Opens the file of a setting and keeps it open, so that another file that later gets the same
+/// name is not written. Returns `None` if the path cannot be a setting.
 ///
 /// # Errors
-/// Returns the errors of [`kernel_file::pin`].
+/// Fails as [`kernel_file::pin`] does.
 pub fn pin(path: &Path, claim: Claim) -> io::Result<Option<File>> {
     let file = kernel_file::pin(path)?;
     let may_be_one = claim == Claim::Own || kernel_file::is_kernels(&file)?;
     Ok(may_be_one.then_some(file))
 }
 
-/// Restores a value, unless the file already has it, or has another number than `written`. A file
-/// that already has the value may be read-only, because the change was never made.
+/// Writes the old value, unless the file already has this value or contains a number other than
+/// `written`. A file that already has the old value may be read-only, because then the change was
+/// never made.
 fn write_back(path: &Path, setting: &File, value: &str, written: Option<&str>) -> io::Result<()> {
     let setting = private_folder::inside(setting);
     let mut found = String::new();
@@ -239,8 +241,8 @@ fn write_back(path: &Path, setting: &File, value: &str, written: Option<&str>) -
     }
 }
 
-/// Returns whether both texts are numbers and differ. Other texts are not compared, because the
-/// kernel may print them in a different form than they were written.
+/// Returns whether both texts are numbers and differ. Texts that are not numbers are not compared,
+/// because the kernel may print them in a different form than they were written.
 fn is_another_number(found: &str, written: &str) -> bool {
     let number = |text: &str| text.trim().parse::<i64>().ok();
     number(found)
@@ -248,8 +250,8 @@ fn is_another_number(found: &str, written: &str) -> bool {
         .is_some_and(|(found, written)| found != written)
 }
 
-/// Returns an iterator that undoes the changes, the last one first, and yields each with its
-/// result.
+/// Returns an iterator that undoes the changes, starting with the last one, and yields each change
+/// with its result.
 pub fn run_all(changes: &[Undo]) -> impl Iterator<Item = (&Undo, Result<(), UndoError>)> {
     changes.iter().rev().map(|undo| (undo, undo.run()))
 }
@@ -296,7 +298,8 @@ fn remove_instance(name: &str) -> Result<(), UndoError> {
     })
 }
 
-/// Removes a folder with its content, and tries once more if a call fails, as on a busy disk.
+/// Removes a folder with its content. If a call fails, for example because the disk is busy, tries
+/// once more.
 pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
     std::fs::remove_dir_all(path).or_else(|error| match error.kind() {
         io::ErrorKind::NotFound => Err(error),
@@ -317,8 +320,8 @@ fn remove_cgroup(path: &Path) -> io::Result<()> {
 
 /// Removes a control group without opening any file.
 pub(crate) fn remove_group_without_subgroups(path: &Path) -> io::Result<()> {
-    // A killed process stays a member until the kernel has fully removed it, although it is no
-    // longer visible.
+    // A killed process remains a member of its group until the kernel has fully removed it,
+    // although it is no longer visible.
     let end = Instant::now() + MEMBERS_GONE_LIMIT;
     loop {
         match std::fs::remove_dir(path) {
@@ -330,7 +333,8 @@ pub(crate) fn remove_group_without_subgroups(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Maximum wait until killed members of a group are gone, and the interval between attempts.
+/// How long to wait until the killed members of a group are gone, and the interval between
+/// attempts.
 const MEMBERS_GONE_LIMIT: Duration = Duration::from_secs(5);
 const MEMBERS_GONE_CHECK: Duration = Duration::from_millis(10);
 
@@ -454,7 +458,7 @@ mod tests {
         std::fs::set_permissions(&spool, std::fs::Permissions::from_mode(0o777)).unwrap();
         refused("other users may access the folder");
         std::fs::set_permissions(&spool, std::fs::Permissions::from_mode(0o700)).unwrap();
-        // Only root can give a file to another owner.
+        // Only root can change the owner of a file.
         if tardy_sys::user::is_root() {
             chown(&spool, Some(65534), None).unwrap();
             refused("the folder belongs to user 65534");

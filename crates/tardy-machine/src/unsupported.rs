@@ -1,13 +1,13 @@
-//! A missing requirement of a requested feature.
+//! Describes a requirement of a requested feature that this machine does not meet.
 
 use serde::{Deserialize, Serialize};
 
-/// The reason why something cannot be done on this machine, with a remedy.
+/// Why something cannot be done on this machine, with a remedy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unsupported {
-    /// The missing requirement: a device, a right, a program.
+    /// What is missing: a device, a right, a program.
     pub missing: String,
-    /// How to provide it.
+    /// How the user can provide it.
     pub remedy: String,
 }
 

@@ -1,4 +1,4 @@
-//! Counters that must not grow on a tuned machine, read twice: interrupts, steal time, system
+//! Reads twice the counters that must not grow on a tuned machine: interrupts, steal time, system
 //! management interrupts. The second reading also lists BPF programs and the coalescing settings of
 //! network devices.
 
@@ -14,9 +14,10 @@ use super::interrupts::{InterruptDelta, Interrupts};
 use super::root::Root;
 use super::smi::{self, SmiCounts, SmiReader, SmiUnavailable};
 
-/// Pattern for a file of each network device except loopback, bridges and tunnels.
+/// Pattern for a file that each network device has, except loopback, bridges and tunnels.
 pub(crate) const NETWORK_DEVICES: &str = "sys/class/net/*/device/uevent";
-/// errno-base.h, errno.h: the driver lacks the setting, or the device has been removed.
+/// Errors from errno.h and errno-base.h: the driver lacks the setting, or the device has been
+/// removed.
 const EOPNOTSUPP: i32 = 95;
 const ENODEV: i32 = 19;
 
@@ -28,16 +29,16 @@ pub struct Watch {
     smi: Result<(SmiReader, SmiCounts), SmiUnavailable>,
 }
 
-/// The increments between two readings.
+/// By how much the counters increased between two readings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchDelta {
     /// Time between the readings, on the caller's clock.
     pub span: Nanos,
     /// The interrupts; absent if the table cannot be read.
     pub interrupts: Option<InterruptDelta>,
-    /// Steal time of each CPU; absent if the kernel does not count it.
+    /// Steal time of each CPU between the readings; absent if the kernel does not count it.
     pub stolen: Option<BTreeMap<CpuId, Nanos>>,
-    /// System management interrupts, or the reason why they cannot be counted.
+    /// System management interrupts between the readings, or the reason why they cannot be counted.
     pub smi: Result<SmiCounts, SmiUnavailable>,
     /// BPF programs that are loaded at the second reading, or the reason why they cannot be listed.
     pub bpf: Result<Vec<BpfProgram>, String>,

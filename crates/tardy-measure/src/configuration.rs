@@ -73,7 +73,7 @@ pub struct DefaultValue {
     pub path: PathBuf,
 }
 
-/// The content of the files.
+/// The defaults from all configuration files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Configuration {
     /// Defaults of options, by the name of the flag.
@@ -86,8 +86,8 @@ impl Configuration {
     /// Reads the files of this machine and this user.
     ///
     /// # Errors
-    /// Returns [`ConfigurationError`]. A missing default file sets nothing; a missing file that
-    /// `TARDY_CONFIG` names is an error.
+    /// Returns a [`ConfigurationError`] if a file cannot be used. A missing default file sets
+    /// nothing; a missing file that `TARDY_CONFIG` names is an error.
     pub fn read() -> Result<Self, ConfigurationError> {
         Self::read_of(paths(), env::var_os(VARIABLE).is_some())
     }
@@ -98,7 +98,7 @@ impl Configuration {
             match regular_file::read(&path, FILE_BYTES_MAX) {
                 Ok(text) => configuration.take(&path, &String::from_utf8_lossy(&text))?,
                 // A missing default file sets nothing. If HOME belongs to another user, as under
-                // setpriv(1), the check whether the file exists fails, too, and the file is
+                // setpriv(1), the check whether the file exists also fails, and the file is
                 // ignored.
                 Err(_) if !is_named && fs::symlink_metadata(&path).is_err() => {}
                 Err(error) => return Err(ConfigurationError::Unreadable { path, error }),
@@ -110,7 +110,7 @@ impl Configuration {
     /// Adds the settings of a file, which override earlier ones.
     ///
     /// # Errors
-    /// Returns [`ConfigurationError`].
+    /// Returns a [`ConfigurationError`] if a file cannot be used.
     pub fn take(&mut self, path: &Path, text: &str) -> Result<(), ConfigurationError> {
         let owned = || path.to_owned();
         let table: toml::Table = text
@@ -155,7 +155,7 @@ impl Configuration {
     }
 }
 
-/// Returns a sentence for each file about the settings taken from it.
+/// Returns a line for each file, which lists the settings that were taken from this file.
 #[must_use]
 pub fn sentences<'a>(used: impl IntoIterator<Item = (&'a str, &'a DefaultValue)>) -> Vec<String> {
     let mut by_file: BTreeMap<&Path, Vec<String>> = BTreeMap::new();

@@ -1,11 +1,12 @@
 //! Parses the values of cyclictest's options (numbers, times, clocks and CPU sets in cyclictest's
 //! syntax), and makes probes that measure like cyclictest's threads.
 //!
-//! `tardy cyclictest` is a normal run with another command line and output. Its options become a
-//! request like that of `tardy run`, and its output is made from the run's folder. The measurement
-//! is therefore the same, and `--tardy-out` keeps the whole run. Threads with the same interval,
-//! priority and offset on different CPUs become one probe. Other threads become separate probes,
-//! each limited to its CPUs by `cpus=`.
+//! `tardy cyclictest` makes a normal run, but has another command line and another output. It
+//! converts cyclictest's options to a request like that of `tardy run`, and makes the output from
+//! the files in the run's folder. So the measurement is the same as that of `tardy run`, and
+//! `--tardy-out` keeps the whole run. Threads with the same interval, priority and offset on
+//! different CPUs become one probe. Other threads become separate probes, each limited to its CPUs
+//! by `cpus=`.
 
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
@@ -23,7 +24,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Returns the probe of the given kind as a value of `--probe`.
+    /// Returns the value of `--probe` for a probe of this kind that replaces these threads.
     #[must_use]
     pub fn probe(&self, kind: &str) -> String {
         let mut text = format!("{kind}:period={}:cpus={}", self.interval.exact(), self.cpus);
@@ -57,10 +58,10 @@ pub fn number<T: TryFrom<i64> + Clone + Send + Sync + 'static>(
     }
 }
 
-/// Parses a clock as cyclictest numbers it.
+/// Parses a clock's number as cyclictest does.
 ///
 /// # Errors
-/// Returns a message for a clock that cannot be measured.
+/// Returns an error message if the clock cannot be measured.
 pub fn clock(text: &str) -> Result<u8, String> {
     match text.trim() {
         "0" => Ok(0),
@@ -69,10 +70,10 @@ pub fn clock(text: &str) -> Result<u8, String> {
     }
 }
 
-/// Parses a time like cyclictest: seconds, or a number with s, m, h or d.
+/// Parses a time as cyclictest does: seconds, or a number with s, m, h or d.
 ///
 /// # Errors
-/// Returns a message for text that is not a time.
+/// Returns an error message if the text is not a time.
 pub fn duration(text: &str) -> Result<Nanos, String> {
     let (number, unit) = match text.char_indices().last() {
         Some((end, letter)) if letter.is_ascii_alphabetic() => (&text[..end], letter),
@@ -94,11 +95,11 @@ pub fn duration(text: &str) -> Result<Nanos, String> {
         .ok_or_else(|| format!("`{text}` is not a time: write seconds, or a number with m, h or d"))
 }
 
-/// Parses CPUs like libnuma: a list, `all` for all CPUs in `usable`, or `!` and a list for all CPUs
-/// in `usable` except those in the list.
+/// Parses CPUs as libnuma does: a list, `all` for all CPUs in `usable`, or `!` and a list for all
+/// CPUs in `usable` except those in the list.
 ///
 /// # Errors
-/// Returns a message for text that is not a list.
+/// Returns an error message if the text is not a list.
 pub fn cpus(text: &str, usable: &CpuList) -> Result<CpuList, String> {
     let (is_all_but, list) = text
         .trim()

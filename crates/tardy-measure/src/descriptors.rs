@@ -1,8 +1,9 @@
 //! The limit on open descriptors.
 //!
 //! Shells set a soft limit of 1024 because of select(2). The tool does not use select(2) with these
-//! descriptors. A series takes two descriptors, and a counter of kernel events takes one, so
-//! machines with some fifty CPUs reach the soft limit. The administrator sets the hard limit.
+//! descriptors. A series takes two descriptors, and a counter of kernel events takes one, so a
+//! machine with about fifty CPUs reaches the soft limit. Only the administrator can raise the hard
+//! limit.
 
 use std::io;
 
@@ -11,8 +12,8 @@ use tardy_sys::rlimit::{self, Resource};
 /// EMFILE (include/uapi/asm-generic/errno-base.h).
 const TOO_MANY_OPEN: i32 = 24;
 
-/// Raises the soft limit to the hard limit. If the kernel refuses this, the limit stays, and a
-/// later error reports it.
+/// Raises the soft limit to the hard limit. If the kernel refuses this, the limit stays the same,
+/// and the error of a later call reports it.
 pub fn raise_limit() {
     if let Ok((soft, hard)) = rlimit::get(Resource::OpenFiles)
         && soft < hard
@@ -21,8 +22,8 @@ pub fn raise_limit() {
     }
 }
 
-/// Returns what to do about `error`, as text to append to the error's message. The text is empty if
-/// the error is not a reached limit.
+/// Returns advice for `error` that can be appended to the error's message. The advice is empty
+/// unless `error` means that the limit was reached.
 #[must_use]
 pub fn remedy(error: &io::Error) -> &'static str {
     match error.raw_os_error() {

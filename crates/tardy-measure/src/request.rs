@@ -1,8 +1,8 @@
-//! Derives the scenario of a request. Flags override the scenario's own values. Apart from reading
-//! a scenario's file, nothing here depends on the machine.
+//! Makes the scenario that a request describes. Flags override the scenario's own values. Except
+//! for reading a scenario's file, this module does not depend on the machine.
 //!
-//! Flags and TOML are parsed into the same values, once. The text of a probe is kept for messages
-//! only, and a program's arguments stay separate words until `execve`.
+//! Flags and TOML are parsed only once, into the same types. The text of a probe is kept only for
+//! messages, and a program's arguments stay separate words until `execve`.
 
 use tardy_core::units::Nanos;
 use tardy_probes::probe::request::ProbeRequestError;
@@ -15,11 +15,11 @@ use crate::scenario::{self, Order, PhaseRequest, ProbeRequest, Scenario, Scenari
 /// Maximum length of the idle phase before a named load: long enough to show the machine's own
 /// activity. The idle phase is never more than a third of the run.
 const IDLE_MAX: Nanos = Nanos::from_secs(10);
-/// Length of a run with `--load` and without `--for`.
+/// Default length of a run with `--load`.
 const LENGTH: Nanos = Nanos::from_secs(30);
 
-/// Returns why some part of `request` would have no effect, or `None`. Names of loads are checked
-/// when they are planned.
+/// Returns why a part of `request` would have no effect; `None` if every part has an effect. Names
+/// of loads are not checked here, but when they are planned.
 #[must_use]
 pub fn contradiction(request: &Request) -> Option<&'static str> {
     let is_ordinary = request.policy == Some(PolicyName::Other);
@@ -41,13 +41,13 @@ pub fn contradiction(request: &Request) -> Option<&'static str> {
     }
 }
 
-/// Why a request gives no scenario.
+/// Why no scenario can be made from a request.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
     /// The scenario does not exist, or its file is not a scenario.
     #[error("--scenario: {0}")]
     Scenario(#[from] ScenarioError),
-    /// A text is not a request for a probe.
+    /// A value of `--probe` is not a valid request for a probe.
     #[error("--probe {asked}: {error}")]
     Probe {
         asked: String,
@@ -58,7 +58,7 @@ pub enum RequestError {
 /// Returns the scenario of `request`.
 ///
 /// # Errors
-/// Returns [`RequestError`].
+/// Returns a [`RequestError`] if no scenario can be made from the request.
 pub fn scenario(request: &Request) -> Result<Scenario, RequestError> {
     let mut scenario = match &request.scenario {
         Some(name) => scenario::find(name)?,

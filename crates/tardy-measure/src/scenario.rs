@@ -62,7 +62,7 @@ pub struct Scenario {
     /// The order of the phases.
     #[serde(default)]
     pub order: Order,
-    /// How often the sequence of phases is repeated.
+    /// How often the whole sequence of phases runs.
     #[serde(default = "one", deserialize_with = "values::repeats")]
     pub repeats: u32,
     /// How long probes run before the first phase.
@@ -80,11 +80,11 @@ pub struct Scenario {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// The order in which they are written.
+    /// The order in which the phases are written.
     #[default]
     Fixed,
-    /// A random order in each repeat, from the run's seed, so that a load's effect can be separated
-    /// from its position.
+    /// In each repeat, a random order from the run's seed, so that the effect of a load can be
+    /// distinguished from the effect of its position.
     Shuffled,
 }
 
@@ -92,8 +92,8 @@ pub enum Order {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProbeRequest {
-    /// The key `name`: the probe's name, optionally with values as for `--probe`. These values
-    /// override the keys of this table and the flags.
+    /// The key `name`: the probe's name, which can be followed by values, as for `--probe`. These
+    /// values override the keys of this table and the flags.
     #[serde(rename = "name", with = "values::probe")]
     pub spec: ProbeSpec,
     /// Time between two wake-ups, or requested sleep time; by default the probe's own.
@@ -123,8 +123,8 @@ pub struct ProbeRequest {
     /// Clock of the probe's timer; by default CLOCK_MONOTONIC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<SystemClock>,
-    /// Clock on which due times are whole multiples of the period; absent if due times start with
-    /// the run.
+    /// Clock on which due times are whole multiples of the period; if absent, due times are
+    /// relative to the start of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub align: Option<SystemClock>,
 }
@@ -133,9 +133,10 @@ pub struct ProbeRequest {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PhaseRequest {
-    /// Name of the phase. Phases with the same name are repetitions of one phase.
+    /// Name of the phase. Several phases can have the same name; they are then repetitions of one
+    /// phase.
     pub name: String,
-    /// Length of the phase. If the phase is counted in cycles, an estimate.
+    /// Length of the phase. If the phase is counted in cycles, this length is an estimate.
     #[serde(
         default,
         with = "values::positive_duration",
@@ -169,8 +170,8 @@ impl ProbeRequest {
         }
     }
 
-    /// Returns a copy of this request for the probe `spec`. Drops the policy if the probe has no
-    /// real-time policy.
+    /// Returns a copy of this request for the probe `spec`. Leaves out the policy if the probe has
+    /// no real-time policy.
     #[must_use]
     pub fn with(&self, spec: ProbeSpec) -> Self {
         let is_ordinary = spec.info.policy == PolicyName::Other;
@@ -223,7 +224,8 @@ fn one() -> u32 {
     1
 }
 
-/// Returns the origin of a scenario that was parsed from text. [`read`] replaces it for files.
+/// Returns the origin of a scenario that was parsed from text. For a file, [`read`] replaces this
+/// origin.
 fn built_in_origin() -> Origin {
     Origin::BuiltIn
 }
@@ -245,7 +247,7 @@ pub enum ScenarioError {
     #[error("cannot read {path}: {error}")]
     Unreadable {
         path: PathBuf,
-        /// The error of the system.
+        /// The error that the system reported.
         error: std::io::Error,
     },
     /// A length is given, but the scenario's phases are counted in cycles.
@@ -275,7 +277,7 @@ pub enum ParseError {
     /// The scenario has no phase.
     #[error("the scenario has no [[phase]]: add one, with a name and a length")]
     NoPhase,
-    /// A phase has neither a length nor cycles, or both.
+    /// A phase has both a length and a number of cycles, or neither of them.
     #[error(
         "the phase `{0}` needs either a length or cycles: write one of them, as in length = \"4s\""
     )]
@@ -288,7 +290,7 @@ pub enum ParseError {
 /// Parses the text of a scenario.
 ///
 /// # Errors
-/// Returns [`ParseError`], which names line and key.
+/// Returns a [`ParseError`] with the line and the key if the text is not a valid scenario.
 pub fn parse(text: &str) -> Result<Scenario, ParseError> {
     let mut scenario: Scenario = toml::from_str(text)?;
     if let Some(phase) = scenario
@@ -311,7 +313,7 @@ pub fn parse(text: &str) -> Result<Scenario, ParseError> {
     }
 }
 
-/// Returns the scenario as text, from which [`parse`] gets the same scenario.
+/// Returns the scenario as text; [`parse`] makes the same scenario from this text.
 #[must_use]
 pub fn to_text(scenario: &Scenario) -> String {
     let mut scenario = scenario.clone();
@@ -327,7 +329,7 @@ pub fn to_text(scenario: &Scenario) -> String {
 /// name.
 ///
 /// # Errors
-/// Returns [`ScenarioError`].
+/// Returns a [`ScenarioError`] if the scenario cannot be read.
 pub fn find(name_or_file: &str) -> Result<Scenario, ScenarioError> {
     match built_in::find(name_or_file) {
         Some(built_in) => Ok(built_in.scenario()),
@@ -341,7 +343,7 @@ pub fn find(name_or_file: &str) -> Result<Scenario, ScenarioError> {
 /// Reads the scenario in `path`.
 ///
 /// # Errors
-/// Returns [`ScenarioError`].
+/// Returns a [`ScenarioError`] if the scenario cannot be read.
 pub fn read(path: &Path) -> Result<Scenario, ScenarioError> {
     let unreadable = |error| ScenarioError::Unreadable {
         path: path.to_owned(),
@@ -379,8 +381,9 @@ impl Scenario {
         self.phases.iter().any(|phase| phase.cycles.is_some())
     }
 
-    /// Returns the number of cycles after which each probe ends by itself. With one phase and no
-    /// load, the probes need not end together. Returns `None` for other scenarios.
+    /// Returns the number of cycles after which each probe ends by itself, if the scenario has a
+    /// single phase without repeats, no load and no warm-up; otherwise `None`. Such probes may end
+    /// at different times.
     #[must_use]
     pub fn only_cycles(&self) -> Option<u64> {
         match self.phases.as_slice() {

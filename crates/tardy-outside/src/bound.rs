@@ -1,47 +1,48 @@
-//! The bound of the scheduling latency by the theory of de Oliveira, Casini, de Oliveira and
-//! Cucinotta, "Demystifying the Real-Time Linux Scheduling Latency" (ECRTS 2020), from watched
-//! intervals.
+//! Computes the bound of the scheduling latency according to the theory of de Oliveira, Casini, de
+//! Oliveira and Cucinotta, "Demystifying the Real-Time Linux Scheduling Latency" (ECRTS 2020), from
+//! watched intervals.
 //!
-//! Theorem 8: the latency is at most the least positive L with `L = max(D_ST, D_POID) + D_PAIE +
-//! D_PSD + I(L)`, where I(L) is the time of hard interrupts within L. Everything here is in
-//! instructions; this module reads no files.
+//! Theorem 8: the latency is at most the least positive L with
+//! `L = max(D_ST, D_POID) + D_PAIE + D_PSD + I(L)`, where I(L) is the time of hard interrupts
+//! within L. All times here are in instructions; this module reads no files.
 //!
-//! The plugin measures the terms of this bound, and reports only the longest of each, because a
-//! record of all terms would be twice as large. If `__schedule` is entered while preemption is off,
-//! the whole time since preemption was switched off belongs to D_PSD, preemption off for
-//! scheduling. For the idle task, the whole path from the due time to the scheduler belongs to
-//! D_PAIE, because the idle task polls and is not preemptible.
+//! The plugin measures the terms of this bound. It reports only the longest interval of each term,
+//! because a record of all intervals would be twice as large. If `__schedule` is entered while
+//! preemption is off, the whole time since preemption was switched off belongs to D_PSD (preemption
+//! off for scheduling). For the idle task, D_PAIE is the whole path from the due time to the
+//! scheduler, because the idle task polls and cannot be preempted.
 //!
 //! The whole length of an interrupt is included if any part of it can lie within the latency. The
-//! paper instead uses a window of arrivals. The difference matters because the interrupt that makes
-//! the switch due started before the switch was due.
+//! paper instead counts the interrupts that arrive in a window. This makes a difference because the
+//! interrupt that makes the switch due starts before the switch is due.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Limit of the bound, as a multiple of a sum: all longest intervals plus the longest interrupt of
-/// each kind. A bound above this limit counts as infinite.
+/// The bound is limited to this multiple of the following sum: all longest intervals plus the
+/// longest interrupt of each kind. If the bound is above this limit, it counts as infinite.
 const CONVERGENCE: u64 = 100;
 const STEPS_MAX: u32 = 10_000;
 
-/// The assumption about interrupts within the latency (section 5 of the paper).
+/// What is assumed about interrupts within the latency (section 5 of the paper).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Interrupts {
-    /// There are no interrupts, not even the one that makes the switch due.
+    /// There is no interrupt, not even the one that makes the switch due.
     Nothing,
-    /// One interrupt, which is the longest of all.
+    /// There is one interrupt, as long as the longest of all interrupts.
     WorstSingle,
-    /// One interrupt of each kind, which is the longest of its kind.
+    /// There is one interrupt of each kind, as long as the longest of its kind.
     OneOfEach,
-    /// Interrupts of each kind come as often as their shortest distance allows. Each lasts as long
-    /// as the longest of its kind.
+    /// Interrupts of each kind follow one another at their shortest observed distance. Each
+    /// interrupt lasts as long as the longest of its kind.
     Sporadic,
-    /// Interrupts of each kind come as in their worst observed window, each with its own length.
+    /// Interrupts of each kind come as in their worst observed window, and each interrupt has its
+    /// observed length.
     SlidingWindow,
-    /// Interrupts of each kind come as often as in their worst observed window. Each lasts as long
-    /// as the longest of its kind.
+    /// Interrupts of each kind come as often as in the observed window with most of them. Each
+    /// interrupt lasts as long as the longest of its kind.
     SlidingWindowWorst,
 }
 
@@ -70,7 +71,8 @@ impl Interrupts {
     }
 }
 
-/// The longest interval of each kind in instructions, not counting those of hard interrupts.
+/// The longest interval of each kind, in instructions. Instructions that were executed in hard
+/// interrupts are not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stretches {
     /// `D_POID`.
@@ -84,7 +86,7 @@ pub struct Stretches {
 }
 
 impl Stretches {
-    /// Returns the maximum latency without interrupts.
+    /// Returns the maximum latency if there are no interrupts.
     #[must_use]
     pub fn sum(self) -> u64 {
         self.before_scheduler
@@ -94,8 +96,8 @@ impl Stretches {
     }
 }
 
-/// The interrupts of one guest in one phase, by kind: start and length of each, in the order of
-/// time.
+/// The interrupts of one guest in one phase, by kind: when each started and how long it took, in
+/// the order of time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Instances(BTreeMap<u64, Vec<(u64, u64)>>);
 
@@ -118,7 +120,7 @@ impl Instances {
 /// Returns the bound in instructions; `None` if it does not converge.
 ///
 /// The whole length of an interrupt is included if any part of it can lie within the latency. So
-/// the interrupt that makes the switch due is included, too.
+/// the interrupt that makes the switch due counts, too.
 #[must_use]
 pub fn bound(stretches: Stretches, guests: &[Instances], interrupts: Interrupts) -> Option<u64> {
     let kinds = kinds(guests);
@@ -143,7 +145,7 @@ pub fn bound(stretches: Stretches, guests: &[Instances], interrupts: Interrupts)
 /// The interrupts of one kind.
 struct OfKind<'a> {
     longest: u64,
-    /// The shortest time between the starts of two instances.
+    /// The shortest time from the start of an interrupt of this kind to the start of the next one.
     gap: Option<u64>,
     /// The interrupts of each guest.
     instances: Vec<&'a [(u64, u64)]>,
@@ -171,14 +173,14 @@ fn kinds(guests: &[Instances]) -> Vec<OfKind<'_>> {
     kinds.into_values().collect()
 }
 
-/// Returns the time of interrupts within a window of this length.
+/// Returns how much time interrupts take in a window of this length.
 fn taken(kinds: &[OfKind<'_>], interrupts: Interrupts, window: u64) -> u64 {
     let sum = |of: &dyn Fn(&OfKind<'_>) -> u64| kinds.iter().map(of).fold(0, u64::saturating_add);
     match interrupts {
         Interrupts::Nothing => 0,
         Interrupts::WorstSingle => kinds.iter().map(|kind| kind.longest).max().unwrap_or(0),
         Interrupts::OneOfEach => sum(&|kind| kind.longest),
-        // An interrupt that started before the window may reach into it.
+        // An interrupt that started before the window may still run in the window.
         Interrupts::Sporadic => sum(&|kind| {
             let count = kind.gap.map_or(1, |gap| {
                 window.saturating_add(kind.longest) / gap.max(1) + 1
@@ -204,8 +206,9 @@ fn taken(kinds: &[OfKind<'_>], interrupts: Interrupts, window: u64) -> u64 {
     }
 }
 
-/// Returns the maximum number of interrupts that lie in a window of this length, at least partly,
-/// and their maximum total length. The two maxima may come from different windows.
+/// Returns how many interrupts, at most, lie at least partly in a window of this length, and how
+/// long, at most, the interrupts in such a window are in total. The two maxima may come from
+/// different windows.
 fn worst_window(instances: &[(u64, u64)], window: u64) -> (u64, u64) {
     let (mut count, mut whole, mut sum, mut behind) = (0, 0, 0_u64, 0);
     for (first, (began, length)) in instances.iter().enumerate() {
@@ -266,8 +269,9 @@ mod tests {
 
     #[test]
     fn each_assumption_of_interrupts_adds_what_it_says() {
-        // Two kinds of interrupts. The first kind takes 10, and 1000 later 20. The second kind
-        // takes 7, and comes twice within 100.
+        // Two kinds of interrupts. An interrupt of the first kind takes 10, and another one, 1000
+        // later, takes 20. Each interrupt of the second kind takes 7, and the first two of them
+        // start 100 apart.
         let guests = instances(&[
             (1, 0, 10),
             (2, 500, 7),
@@ -278,16 +282,16 @@ mod tests {
         let found = |interrupts| bound(STRETCHES, &guests, interrupts);
         assert_eq!(found(Interrupts::WorstSingle), Some(155 + 20));
         assert_eq!(found(Interrupts::OneOfEach), Some(155 + 27));
-        // Of the first kind, one interrupt fits into the latency; of the second kind, (window + 7)
-        // / 100 + 1.
+        // The latency has room for one interrupt of the first kind, and for (window + 7) / 100 + 1
+        // of the second kind.
         assert_eq!(found(Interrupts::Sporadic), Some(155 + 20 + 2 * 7));
         assert_eq!(found(Interrupts::SlidingWindow), Some(155 + 20 + 2 * 7));
         assert_eq!(
             found(Interrupts::SlidingWindowWorst),
             Some(155 + 20 + 2 * 7)
         );
-        // A longer latency includes both interrupts of the first kind. Each is then taken as long
-        // as the longest.
+        // In a longer latency, both interrupts of the first kind can occur. `SlidingWindowWorst`
+        // counts each of them with the length of the longer one.
         let long = Stretches {
             before_scheduler: 1000,
             ..STRETCHES

@@ -1,8 +1,8 @@
-//! The difference of two latencies, function by function.
+//! Compares two latencies function by function.
 //!
-//! The differences of all functions add up to the difference of the latencies. A function that only
-//! one side executed is matched with the other side by its callers and callees. On the other side,
-//! the function has another name, or its caller contains its code.
+//! The differences of all functions add up to the difference of the latencies. If only one side
+//! executed a function, its callers and callees are used to find the function that corresponds to
+//! it on the other side. The other side has it under another name, or has it inlined in its caller.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,44 +13,45 @@ use crate::call_tree::CallTree;
 /// A function with its time and calls on both sides.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct FunctionDifference {
-    /// The function's name on the base's side, or on the new side if only that side executed the
+    /// The function's name on the base's side; if only the new side executed it, its name on the
     /// function.
     pub function: String,
-    /// The function's name on the new side, if it differs: the two functions have a common caller
-    /// and mostly the same callees.
+    /// The function's name on the new side, if it differs. In this case, both functions have the
+    /// same caller and mostly the same callees.
     pub renamed_to: Option<String>,
-    /// Functions that are inlined into this function on one side, and separate on the other.
+    /// Functions that were inlined into this function on one side, but not on the other.
     pub with: Vec<String>,
-    /// Time of the instructions in the function itself, without callees.
+    /// Time of the function's own instructions, without its callees.
     pub base_ns: u64,
     pub new_ns: u64,
-    /// How often it was called or resumed.
+    /// How often the function was called or continued.
     pub base_calls: u64,
     pub new_calls: u64,
-    /// The chain of callers in which the function took longest, the outermost first. The chain is
-    /// taken from the side where the function took longer.
+    /// The chain of callers through which the function took longest, outermost caller first. The
+    /// chain is that of the side on which the function took longer.
     pub callers: Vec<String>,
 }
 
 impl FunctionDifference {
-    /// Returns how much longer the new side took, in ns.
+    /// Returns by how much the function took longer on the new side, in ns.
     #[must_use]
     pub fn difference_ns(&self) -> i64 {
         self.new_ns.cast_signed() - self.base_ns.cast_signed()
     }
 }
 
-/// A chain of callers with the time of its last function on both sides.
+/// A chain of callers, and the time of the last function in it on both sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathDifference {
-    /// The functions, the outermost first. A renamed function has its name on the base's side.
+    /// The functions, outermost first. If a function has different names, this is its name on the
+    /// base's side.
     pub functions: Vec<String>,
-    /// Time of the instructions in the last function itself, without callees.
+    /// Time of the last function's own instructions, without its callees.
     pub base_ns: u64,
     pub new_ns: u64,
 }
 
-/// Returns the difference of each function, the largest first, and of each chain of callers.
+/// Returns the difference of each function and of each chain of callers, largest first.
 #[must_use]
 pub fn differences(
     base: &CallTree,
@@ -113,12 +114,13 @@ pub fn differences(
     (rows, paths)
 }
 
-/// A function with its time and calls on one side, summed over the nodes of the tree.
+/// A function's time and calls on one side, summed over all nodes of the tree that stand for the
+/// function.
 #[derive(Debug, Default)]
 struct Function<'a> {
     own_ns: u64,
     calls: u64,
-    /// The chain of callers of the node with the most own time, the outermost first.
+    /// The chain of callers of the node with the largest own time, outermost caller first.
     callers: Vec<&'a str>,
     called_by: BTreeSet<&'a str>,
     callees: BTreeSet<&'a str>,
@@ -151,7 +153,7 @@ impl<'a> Side<'a> {
         Self { functions }
     }
 
-    /// Returns the functions that `other` did not execute.
+    /// Returns those functions that `other` did not execute.
     fn only_here(&self, other: &Self) -> BTreeSet<&'a str> {
         let names = self.functions.keys().copied();
         names
@@ -168,15 +170,15 @@ fn chain(tree: &CallTree, caller: Option<usize>) -> Vec<&str> {
     chain
 }
 
-/// The functions of one side that correspond to differently named functions of the other.
+/// Which functions of the two sides correspond to each other although they have different names.
 #[derive(Default)]
 struct Matches<'a> {
-    /// From the base's name to the new one.
+    /// From a function's name on the base's side to its name on the new side.
     renamed: BTreeMap<&'a str, &'a str>,
-    /// From the new name to the base's.
+    /// From a function's name on the new side to its name on the base's side.
     old_names: BTreeMap<&'a str, &'a str>,
     /// For each function of a side, the function into which it is inlined on the other side. The
-    /// first part of the key is whether the side is the new one.
+    /// first part of the key is true if the function is one of the new side.
     containers: BTreeMap<(bool, &'a str), &'a str>,
 }
 
@@ -184,13 +186,14 @@ impl<'a> Matches<'a> {
     fn find(base: &Side<'a>, new: &Side<'a>) -> Self {
         let mut found = Self::default();
         let mut open = (base.only_here(new), new.only_here(base));
-        // Each match may make more functions recognisable, because their caller is then known on
-        // both sides.
+        // Each match may make it possible to match more functions, because their caller is then
+        // known on both sides.
         while found.rename_one(base, new, &mut open) || found.contain_one(base, new, &mut open) {}
         found
     }
 
-    /// Finds a pair of functions with a common caller and mostly the same callees.
+    /// Finds one function on each side such that both have the same caller and mostly the same
+    /// callees.
     fn rename_one(
         &mut self,
         base: &Side<'a>,
@@ -212,7 +215,8 @@ impl<'a> Matches<'a> {
                 let common = other.intersection(&callees).count();
                 common > 0 && 2 * common >= other.len().max(callees.len())
             });
-            // Functions without callees are matched only if each side has a single candidate.
+            // Functions without callees are matched only if there is only one candidate on each
+            // side.
             let sole = || {
                 let &[name] = &candidates[..] else {
                     return None;
@@ -238,8 +242,8 @@ impl<'a> Matches<'a> {
         false
     }
 
-    /// Finds a function of one side that seems to be inlined on the other side: there, its caller
-    /// calls at least half of its callees.
+    /// Finds a function of one side that seems to be inlined on the other side: there, the
+    /// function's caller calls at least half of the function's callees.
     fn contain_one(
         &mut self,
         base: &Side<'a>,
@@ -275,7 +279,7 @@ impl<'a> Matches<'a> {
         false
     }
 
-    /// Returns a function's name on the other side.
+    /// Returns the name of a function on the other side.
     fn counterpart(&self, name: &'a str, is_new: bool) -> &'a str {
         let names = if is_new {
             &self.old_names
@@ -294,7 +298,7 @@ impl<'a> Matches<'a> {
         self.translated(names, false)
     }
 
-    /// Returns the name of the row that has a function's time.
+    /// Returns the name of the row in which the time of a function is counted.
     fn row_of(&self, name: &'a str, is_new: bool) -> &'a str {
         let mut name = name;
         while let Some(&container) = self.containers.get(&(is_new, name)) {
@@ -303,7 +307,7 @@ impl<'a> Matches<'a> {
         self.base_name(name, is_new)
     }
 
-    /// Returns a function's name on the base's side.
+    /// Returns the name of a function on the base's side.
     fn base_name(&self, name: &'a str, is_new: bool) -> &'a str {
         if is_new {
             self.counterpart(name, true)
@@ -320,7 +324,7 @@ mod tests {
     use super::*;
     use crate::call_tree::CallNode;
 
-    /// A tree from lines such as `swapper/irq/tick 80 2`.
+    /// Makes a tree from lines such as `swapper/irq/tick 80 2`.
     fn tree(lines: &[&str]) -> CallTree {
         let mut tree = CallTree::default();
         let mut places: BTreeMap<String, usize> = BTreeMap::new();

@@ -1,4 +1,5 @@
-//! The calls before one sample as a tree: each node is a function with one chain of callers.
+//! The calls before one sample, as a tree. If a function was called through different chains of
+//! callers, each chain has its own node for the function.
 //!
 //! Every nanosecond between the due time and the clock read belongs to exactly one node, so the
 //! nodes' own times add up to the latency.
@@ -8,25 +9,25 @@ use std::sync::Arc;
 
 use crate::calls::{Callee, Calls};
 
-/// The name of the node for time in which the guest executed nothing.
+/// The name of the node that has the time in which the guest executed nothing.
 const IDLE: &str = "(idle)";
 
-/// A function with one chain of callers.
+/// A function that was called through one particular chain of callers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallNode {
-    /// The function's name without the suffixes that compilers add: `f.isra.0` and `f.constprop.0`
-    /// become `f`.
+    /// The function's name without the suffixes that a compiler adds: `f.isra.0` and
+    /// `f.constprop.0` become `f`.
     pub name: Arc<str>,
-    /// Index of the caller's node, which is smaller than this node's; `None` for a task and for
-    /// idle time.
+    /// Index of the caller's node, which is always smaller than this node's index; `None` for a
+    /// task and for idle time.
     pub caller: Option<usize>,
-    /// Time of its own instructions, in ns.
+    /// Time of the function's own instructions, in ns.
     pub own_ns: u64,
-    /// How often it was called or resumed.
+    /// How often the function was called or continued.
     pub calls: u64,
 }
 
-/// The calls between the due time of a sample and its clock read.
+/// The calls from the due time of a sample to the clock read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CallTree {
     pub nodes: Vec<CallNode>,
@@ -91,7 +92,7 @@ impl CallTree {
     }
 }
 
-/// Returns a function's name without the suffixes that compilers add.
+/// Returns a function's name without the suffixes that a compiler adds.
 fn plain(name: &str) -> &str {
     match name.find('.') {
         Some(end) if end > 0 => &name[..end],

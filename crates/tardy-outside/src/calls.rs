@@ -1,9 +1,9 @@
 //! Derives the functions that a guest executed before a sample from the sequence of executed code
 //! blocks.
 //!
-//! Execution of a block at the start of a function is a call. The call has returned when execution
-//! continues at the address after the calling block. Calls that happened before the first block are
-//! inferred from their returns.
+//! If the executed block is at the start of a function, the function was called. If the executed
+//! block starts at the address at which the calling block ends, the call has returned. If a call
+//! was made before the first block, it is inferred from the function's return.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use std::sync::Arc;
 use crate::kernel_symbols::Function;
 use crate::stream::{Block, Step, Window};
 
-/// Start of the kernel's addresses on x86-64.
+/// Lowest address of the kernel on x86-64.
 const KERNEL_HALF: u64 = 0xffff_8000_0000_0000;
 
-/// Functions through which the kernel jumps. A jump through them is attributed to the function that
-/// makes it.
+/// Prefixes in the names of thunks: functions through which the kernel's code makes indirect jumps
+/// and returns. A jump through a thunk is attributed to the function that makes it.
 const THUNKS: [&str; 6] = [
     "__x86_indirect_",
     "__x86_return_",
@@ -24,10 +24,10 @@ const THUNKS: [&str; 6] = [
     "its_return",
     "entry_untrain_ret",
 ];
-/// Name endings of parts of a function that the compiler placed elsewhere.
+/// Suffixes in the names of parts of functions that the compiler moved elsewhere.
 const PARTS: [&str; 1] = [".cold"];
 
-/// Returns whether the processor itself enters the function.
+/// Returns whether the processor itself enters this function.
 fn is_entry(name: &str) -> bool {
     [
         "asm_sysvec_",
@@ -42,30 +42,30 @@ fn is_entry(name: &str) -> bool {
     .any(|prefix| name.starts_with(prefix))
 }
 
-/// The code that a call executes.
+/// What is called: a task (the root of its calls), the task's program, or a function of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Callee {
-    /// A task of the guest, by its number. The task is the root of all its calls.
+    /// A task of the guest, by its number. It is the root of all calls that the task makes.
     Task(u32),
-    /// The task's program, outside of the kernel.
+    /// The task's program, outside the kernel.
     Program,
     /// A function of the kernel, by its index in the list of names.
     Function(u32),
 }
 
-/// A call, from its first to its last instruction. If another task gets the CPU in between, each
-/// part counts as a separate call.
+/// A call, from its first instruction to its last one. If another task gets the CPU during the
+/// call, the parts before and after count as separate calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Call {
     pub callee: Callee,
     /// Index of the caller's call, which starts earlier and ends later; `None` for a task.
     pub parent: Option<usize>,
-    /// Start in ns, relative to the window's due time.
+    /// When the call starts, in ns relative to the window's due time.
     pub begin: i64,
     pub end: i64,
 }
 
-/// An interval in which one call was the innermost.
+/// An interval in which the same call is the innermost one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stretch {
     pub call: usize,
@@ -73,10 +73,10 @@ pub struct Stretch {
     pub end: i64,
 }
 
-/// An event other than a call.
+/// An event within the window, with its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
-    /// Time in ns, relative to the window's due time.
+    /// When the event occurs, in ns relative to the window's due time.
     pub at: i64,
     pub what: MomentKind,
 }
@@ -93,7 +93,7 @@ pub enum MomentKind {
     Returned(usize),
 }
 
-/// The code executed before a sample.
+/// The code that was executed before a sample.
 #[derive(Debug, Clone, Default)]
 pub struct Calls {
     /// Names of the kernel's functions.
@@ -115,7 +115,7 @@ impl Calls {
         }
     }
 
-    /// Returns the functions of a call and its callers, the innermost first.
+    /// Returns the functions of a call and of its callers, innermost first.
     pub fn path(&self, call: usize) -> impl Iterator<Item = &Arc<str>> {
         std::iter::successors(Some(call), |&call| self.calls[call].parent).filter_map(|call| {
             match self.calls[call].callee {
@@ -125,7 +125,7 @@ impl Calls {
         })
     }
 
-    /// Returns the index of the innermost call at a moment.
+    /// Returns the index of the call that is the innermost one at a moment.
     #[must_use]
     pub fn at(&self, moment: i64) -> Option<usize> {
         let behind = self
@@ -136,14 +136,14 @@ impl Calls {
     }
 }
 
-/// The description of a block.
+/// What is known about a block.
 #[derive(Debug, Clone, Copy)]
 struct Code {
     begin: u64,
     end: u64,
     function: Option<u32>,
     is_program: bool,
-    /// Whether the block starts the function.
+    /// Whether the block is at the start of the function.
     is_first: bool,
     is_thunk: bool,
 }
@@ -151,19 +151,19 @@ struct Code {
 #[derive(Debug, Clone, Copy)]
 struct Frame {
     callee: Callee,
-    /// Return address of the call; 0 if it is unknown, or if the processor made the call.
+    /// Return address of the call; 0 if it is unknown, or if the processor itself made the call.
     back: u64,
     is_entry: bool,
     call: usize,
 }
 
-/// A function, or a part of one that the compiler placed elsewhere.
+/// A function, or a part of a function that the compiler moved elsewhere.
 #[derive(Debug, Clone, Copy)]
 struct Part {
     begin: u64,
     end: u64,
     function: u32,
-    /// Whether this is the function itself.
+    /// Whether this part is the function itself.
     is_whole: bool,
     is_thunk: bool,
 }
@@ -178,7 +178,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Makes a reader. `functions` must be in the order of addresses.
+    /// Makes a reader. `functions` must be sorted by address.
     #[must_use]
     pub fn new(functions: &[Function]) -> Self {
         let mut names: Vec<Arc<str>> = Vec::new();
@@ -233,7 +233,8 @@ impl Reader {
         }
     }
 
-    /// Returns the calls of a window. From one window to the next, `blocks` may only grow.
+    /// Returns the calls of a window. `blocks` must start with all blocks of the previous call of
+    /// this method.
     #[must_use]
     pub fn calls(&mut self, window: &Window, blocks: &[Block], instruction_ns: u64) -> Calls {
         for block in &blocks[self.codes.len()..] {
@@ -242,7 +243,7 @@ impl Reader {
         let nanos = |instructions: u64| {
             i64::try_from(instructions.saturating_mul(instruction_ns)).unwrap_or(i64::MAX)
         };
-        // The time of blocks before the idle time is unknown.
+        // If a block was executed before the last idle time, it is unknown when it was executed.
         let first = window
             .steps
             .iter()
@@ -303,10 +304,10 @@ impl Reader {
 struct Walk<'a> {
     reader: &'a Reader,
     result: Calls,
-    /// The stack of calls of each task.
+    /// The stacks of the tasks' calls.
     frames: HashMap<u32, Vec<Frame>>,
     task: Option<u32>,
-    /// Index of the first call since the task got the CPU.
+    /// Index of the first call since the task last got the CPU.
     episode: usize,
     now: i64,
     before: Option<Code>,
@@ -348,7 +349,7 @@ impl Walk<'_> {
         self.moment(MomentKind::Called(call));
     }
 
-    /// Ends calls until this many frames are left.
+    /// Ends the innermost calls until this many are left.
     fn pop_to(&mut self, length: usize) {
         while self.stack().len() > length {
             let call = self.stack().pop().expect("there are more frames").call;
@@ -411,7 +412,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Records a block of a kernel function, which becomes the innermost function.
+    /// Processes a block of a kernel function, which becomes the innermost function.
     fn enter(&mut self, function: u32, code: Code) {
         let callee = Callee::Function(function);
         let is_inside = self
@@ -442,15 +443,15 @@ impl Walk<'_> {
             return;
         }
         let entry = self.stack().iter().rposition(|frame| frame.is_entry);
-        // An interrupt has ended, and the interrupted code resumes.
+        // The interrupt has ended, and the interrupted code continues.
         if let Some(entry) =
             entry.filter(|&entry| entry > 0 && self.stack()[entry - 1].callee == callee)
         {
             self.pop_to(entry);
             return;
         }
-        // A function that is already on the stack continues, after a jump. The calls inside it have
-        // ended.
+        // After a jump, a function that is already on the stack may continue. All calls that this
+        // function made have then ended.
         if let Some(place) = self
             .stack()
             .iter()
@@ -469,8 +470,8 @@ impl Walk<'_> {
                 self.pop_to(1);
                 self.insert_caller(callee);
             }
-            // The calls of all functions on the stack were seen, so this is not a return. This is a
-            // jump into the middle of a function.
+            // The calls of all functions on the stack were seen. So the code has not returned to an
+            // unknown caller, but has jumped into the middle of a function.
             Some(_) => {
                 let back = self.before.map_or(0, |before| before.end);
                 self.push(callee, back, false);
@@ -478,9 +479,9 @@ impl Walk<'_> {
         }
     }
 
-    /// Returns whether `function` belongs to the interrupted code although no call of that code was
-    /// seen. This is so if the interrupt at `entry` interrupted the task directly, and if the
-    /// kernel does not leave interrupts through `function`.
+    /// Returns whether `function` belongs to the interrupted code, although no call was seen there.
+    /// This is the case if the interrupt at `entry` interrupted the task directly, and if
+    /// `function` is not one through which the kernel leaves interrupts.
     fn is_of_other_code(&mut self, entry: usize, function: u32) -> bool {
         const LEAVING: [&str; 8] = [
             "common_interrupt_return",
@@ -503,9 +504,9 @@ impl Walk<'_> {
                 .is_some_and(|parent| matches!(self.result.calls[parent].callee, Callee::Task(_)))
     }
 
-    /// Inserts the call of a function that resumes although its call was not seen. The function was
-    /// active before the first observed block of its task, so it becomes the caller of all calls
-    /// seen since then.
+    /// Inserts the call of a function that continues although its call was not seen. The function
+    /// was active before the first observed block of its task, so it becomes the caller of all
+    /// calls seen since then.
     fn insert_caller(&mut self, callee: Callee) {
         let root = self.stack()[0].call;
         let begin = self.result.calls[root].begin;
@@ -583,7 +584,7 @@ mod tests {
         "entry_SYSCALL_64",
     ];
 
-    /// Makes a window of blocks of 0x10 bytes and 4 instructions. Each block is given by its
+    /// Makes a window from blocks of 0x10 bytes and 4 instructions. Each block is given by its
     /// function and its offset in units of 0x10 bytes; `None` is the program.
     fn window(blocks: &[Option<(usize, u64)>]) -> (Vec<Block>, Window) {
         let pc = |block: &Option<(usize, u64)>| {
@@ -616,7 +617,7 @@ mod tests {
         )
     }
 
-    /// Returns the functions of each interval, the innermost first.
+    /// Returns the functions of each interval, innermost first.
     fn paths(blocks: &[Option<(usize, u64)>]) -> Vec<String> {
         let (known, window) = window(blocks);
         let calls = Reader::new(&functions(&NAMES)).calls(&window, &known, 4);
@@ -723,8 +724,8 @@ mod tests {
     }
 
     proptest! {
-        /// For any execution, intervals follow one another without a gap, and each call lies within
-        /// its caller's call.
+        /// Whatever is executed, intervals follow one another without a gap, and each call lies
+        /// within the call of its caller.
         #[test]
         fn any_steps_make_whole_calls(
             steps in proptest::collection::vec((0_usize..9, 0_u64..16, 0_u32..12), 0..80),

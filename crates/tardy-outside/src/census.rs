@@ -1,8 +1,8 @@
-//! Every section of one or more watched guests, counted by kind, length and place.
+//! Counts the sections of one or more watched guests by kind, length and place.
 //!
-//! In the distribution of latencies by sections (`census::latencies`), due times that passed during
-//! a late wake-up count, too. These due times were in the same section. Without them, long sections
-//! would seem as frequent as short ones.
+//! The distribution of latencies according to the sections (`census::latencies`) also includes the
+//! due times that were skipped. They were skipped in the same section in which the late wake-up was
+//! due. Without them, long sections would seem to be as frequent as short ones.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,10 +27,10 @@ use crate::theory::{
 
 /// Message of a guest's program at the start of the next phase (`tardy_sys::watched::PHASE`).
 const PHASE: u64 = 3;
-/// Number of bins. Lengths are counted by powers of two ns, up to 2^63.
+/// Number of bins. Lengths are counted in classes, whose limits are powers of two ns up to 2^63.
 const BINS: usize = 64;
 
-/// Why the census cannot be made.
+/// Why there is no census.
 #[derive(Debug, thiserror::Error)]
 pub enum CensusError {
     #[error(transparent)]
@@ -49,9 +49,10 @@ pub enum CensusError {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Census {
     pub groups: Vec<Group>,
-    /// Number of interrupts that came although interrupts seemed to be off.
+    /// Number of interrupts that came while interrupts seemed to be off.
     pub corrected: u64,
-    /// Number of sections left out because sections started or ended at too many code addresses.
+    /// Number of sections that were left out because there were too many code addresses at which
+    /// sections started or ended.
     pub unstored: u64,
     /// Whether sections with preemption off could be seen in every guest.
     pub knows_preemption: bool,
@@ -63,25 +64,25 @@ pub struct Census {
 /// The sections of a variant under a load, over all its guests.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Group {
-    /// The kernel, with its preemption model.
+    /// The kernel, and its preemption model.
     pub variant: String,
-    /// The loads, or the phase's name without loads.
+    /// The loads of the phase, or the phase's name if it has no load.
     pub load: String,
     /// Number of guests.
     pub runs: u32,
-    /// Time in which instructions were executed; an idle CPU executes none.
+    /// Time in which the CPU executed instructions; an idle CPU executes none.
     pub executed_ns: Nanos,
     pub kinds: Vec<KindCensus>,
-    /// Whether the kernel can preempt its own code; absent if unknown.
+    /// Whether the kernel can preempt its own code; absent if this is unknown.
     pub is_preemptible: Option<bool>,
-    /// The longest interval of each kind, with its call path; empty for guests that an older
-    /// version watched.
+    /// The longest interval of each kind, with its call path; no intervals if an older version of
+    /// tardy watched the guests.
     pub longest: Vec<LongestRow>,
     /// The bound of the scheduling latency; absent if the kernel is not preemptible, because the
     /// theory does not hold for it.
     pub bound: Option<SchedulingBound>,
-    /// The latency that follows from the sections, next to the probes' latency; absent if no probe
-    /// ran.
+    /// The latency that follows from the sections, beside the latency that the probes measured;
+    /// absent if no probe ran.
     pub section_latency: Option<SectionLatencyRow>,
 }
 
@@ -92,24 +93,24 @@ pub struct KindCensus {
     pub count: u64,
     pub total_ns: Nanos,
     pub longest_ns: Nanos,
-    /// Number of sections by length. Entry `n` counts lengths from 2^(n-1) to below 2^n ns, the
-    /// first entry counts length 0.
+    /// Number of sections in each class of lengths. Entry `n` counts lengths from 2^(n-1) to below
+    /// 2^n ns; the first entry counts the length 0.
     pub histogram: Vec<u64>,
     /// The sections by the functions where they start and end, the longest section first.
     pub places: Vec<Place>,
 }
 
-/// The sections that start in one given function and end in another.
+/// The sections that start in the same function and end in the same function.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Place {
-    /// The function in which the sections start. If a function only locks on behalf of its caller,
-    /// this is the caller. For an interrupt, it is the kernel's entry.
+    /// The function in which these sections start. If it only locks for its caller, the caller is
+    /// named instead. For an interrupt, this function is the kernel's entry.
     pub begin: String,
     pub end: String,
     pub count: u64,
     pub total_ns: Nanos,
     pub longest_ns: Nanos,
-    /// The task that had the CPU at the start of the longest section.
+    /// The task that had the CPU when the longest section started.
     pub task: String,
 }
 
@@ -121,16 +122,16 @@ struct Tally {
     task: u32,
 }
 
-/// The contribution of one guest to a group, by kind and place.
+/// What one guest contributes to a group.
 #[derive(Debug, Default)]
 struct Part {
     executed: u64,
     by_site: Vec<Tally>,
     histograms: [Vec<u64>; Kind::ALL.len()],
     interrupts: Instances,
-    /// When the guest's program announced the phase.
+    /// When the guest's program announced this phase.
     began: u64,
-    /// For [`Kind::Blocked`]: end and length of each section in ns.
+    /// For [`Kind::Blocked`]: when each section ended and how long it was, in ns.
     blocked: Vec<(u64, u64)>,
     longest: Vec<LongestRow>,
 }
@@ -169,7 +170,7 @@ impl Part {
     }
 }
 
-/// Returns the census of a run folder, or of all run folders of an experiment of the lab.
+/// Makes the census of a run folder, or of all run folders in an experiment of the lab.
 ///
 /// # Errors
 /// Returns [`CensusError`].
@@ -217,7 +218,7 @@ pub fn census(folder: &Path) -> Result<Census, CensusError> {
     Ok(census)
 }
 
-/// Returns the watched runs in a folder: the run in the folder itself, or the runs of an
+/// Returns the watched runs in a folder: either the run in the folder itself, or the runs of an
 /// experiment.
 ///
 /// # Errors
@@ -235,14 +236,14 @@ pub fn is_watched(folder: &Path) -> bool {
     find_runs(folder, 2, &mut runs).is_ok() && !runs.is_empty()
 }
 
-/// Returns whether a folder is shown and compared by its sections: it holds watched runs, but is
-/// not a run itself.
+/// Returns whether a folder is shown and compared by the sections that it contains. This is the
+/// case if the folder contains watched runs but is not a run itself.
 #[must_use]
 pub fn is_census(folder: &Path) -> bool {
     !folder.join("run.json").exists() && is_watched(folder)
 }
 
-/// Returns whether these are two folders that are compared by their sections.
+/// Returns whether the arguments are two folders that are compared by their sections.
 #[must_use]
 pub fn are_censuses<P: AsRef<Path>>(folders: &[P]) -> bool {
     folders.len() == 2 && folders.iter().all(|folder| is_census(folder.as_ref()))
@@ -458,12 +459,12 @@ fn add_longest(rows: &mut Vec<LongestRow>, row: LongestRow) {
     }
 }
 
-/// Maximum number of latencies that are gathered. Real guests have fewer, but a sample of a damaged
-/// series can claim four billion skipped due times.
+/// Maximum number of latencies that are collected. Real guests have fewer of them, but a sample in
+/// a damaged series can claim four billion skipped due times.
 const LATENCIES_MAX: usize = 1 << 24;
 
-/// Returns a sample's latency, and the latencies that its skipped due times would have had, because
-/// these due times were in the same section.
+/// Returns a sample's latency, and the latencies that its skipped due times would have had. These
+/// due times were in the same section as the sample's due time.
 fn latencies(sample: Sample, schedule: &Schedule) -> impl Iterator<Item = u64> {
     let period = if let Schedule::Grid { period, .. } = schedule {
         period.0
@@ -491,10 +492,10 @@ fn gather(gathered: &mut Vec<u64>, sample: Sample, schedule: &Schedule) {
 
 /// Adds the phase's virtual length, its sections, and the latencies of its samples.
 ///
-/// Leaves out sections that occur after the phase, while its load ends. The time of a section is
-/// counted in executed instructions, and an idle CPU executes none. After a phase with idle time,
-/// sections from the same amount of time after its end are therefore included. Ignores unreadable
-/// samples; `tardy show` reports them.
+/// Sections that occur after the phase, while the phase's load is being ended, are left out. But a
+/// section's time is counted in executed instructions, and an idle CPU executes none. So if the CPU
+/// was idle for some time in the phase, sections from an equally long time after the phase are
+/// included. Samples that cannot be read are ignored, because `tardy show` reports them.
 fn add_samples(
     gathered: &mut GuestTotals,
     run: &Path,
@@ -570,7 +571,7 @@ fn add_place(
     }
 }
 
-/// Returns the variant's name from the lab's record, or the folder's name.
+/// Returns the variant's name according to `lab.json`, or the folder's name.
 fn variant_of(run: &Path) -> String {
     let record = regular_file::read(
         &run.join(guest_start::PROVENANCE_NAME),
@@ -593,8 +594,8 @@ fn variant_of(run: &Path) -> String {
     )
 }
 
-/// Returns the labels of the phases of a run in tables: the load, or the phase's name if it has no
-/// load or several.
+/// Returns the texts that stand for the phases of a run in tables: a phase's load, or its name if
+/// it has no load or several.
 fn labels_of(record: &RunRecord) -> Vec<String> {
     let label = |name: &str, loads: Vec<String>| match loads.as_slice() {
         [load] => load.clone(),
@@ -631,8 +632,8 @@ impl Census {
         places
     }
 
-    /// Returns the number and the maximum length of sections by kind, start and end, over all
-    /// groups.
+    /// For each combination of kind, start and end, returns the number and the maximum length of
+    /// sections, over all groups.
     #[must_use]
     pub fn by_place(&self) -> BTreeMap<(Kind, String, String), (u64, Nanos)> {
         let mut sum: BTreeMap<(Kind, String, String), (u64, Nanos)> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Compares two censuses: which sections became longer, became shorter, are new, or are gone.
+//! Compares two censuses: which sections are longer, shorter, new or gone in the second one.
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
@@ -23,18 +23,18 @@ pub struct Difference {
     pub begin: String,
     pub end: String,
     pub change: Change,
-    /// Length of the longest section in the first census; absent if there is none.
+    /// Length of the longest section in the first census; absent if there is no section.
     pub base_ns: Option<Nanos>,
-    /// Length of the longest section in the second census; absent if there is none.
+    /// Length of the longest section in the second census; absent if there is no section.
     pub candidate_ns: Option<Nanos>,
     pub base_count: u64,
     pub candidate_count: u64,
 }
 
 /// Compares the longest sections of each kind between the same two functions. Leaves out
-/// [`Kind::Blocked`]. A section became longer or shorter if the difference exceeds both `least` and
-/// a fifth of the shorter length. A section that only one census has is reported if it is at least
-/// `least` long. The largest differences come first.
+/// [`Kind::Blocked`]. A section counts as longer or shorter if the difference exceeds both `least`
+/// and a fifth of the shorter length. A section that only one census has is reported if it is at
+/// least `least` long. The largest differences come first.
 #[must_use]
 pub fn compare(base: &Census, candidate: &Census, least: Nanos) -> Vec<Difference> {
     let (before, after) = (base.by_place(), candidate.by_place());

@@ -1,4 +1,4 @@
-//! Converts the code that a guest executed before a sample to the events of a trace: interrupts,
+//! Converts the code that a guest executed before a sample to events as in a trace: interrupts,
 //! softirqs, timers, the wake-up, switches.
 
 use tardy_trace::event::{Event, Head, Kind as EventKind, Thread};
@@ -7,9 +7,9 @@ use tardy_trace::text::Text;
 use crate::calls::{Call, Callee, Calls, MomentKind};
 use crate::stream::{Context, Window};
 
-/// The function of a timer that wakes a sleeping thread.
+/// The function of those timers that wake a sleeping thread.
 const WAKER: &str = "hrtimer_wakeup";
-/// The functions that serve softirqs, with the softirqs' numbers.
+/// The functions that serve softirqs, each with the number of its softirq.
 const SOFTIRQS: [(&str, i64); 13] = [
     ("tasklet_hi_action", 0),
     ("run_timer_softirq", 1),
@@ -26,11 +26,12 @@ const SOFTIRQS: [(&str, i64); 13] = [
     ("rcu_process_callbacks", 9),
 ];
 const HRTIMER_SOFTIRQ: i64 = 8;
-/// Address of the timer in the events. There is only one timer, and the address is not a valid one.
+/// Address that the timer has in the events. The address is not a real one: there is only one
+/// timer, so any address will do.
 const TIMER: u64 = 1;
 
-/// Returns a made-up process number of a task, because the kernel's number is unknown. The idle
-/// task has number 0.
+/// Returns a number for a task that serves as its thread ID, because the kernel's own number is
+/// unknown. The idle task has the number 0.
 pub(crate) fn pid(task: u32, tasks: &[String]) -> i32 {
     let is_idle = tasks
         .get(task as usize)
@@ -96,7 +97,8 @@ pub(crate) fn events(
                 };
                 if !has_timer {
                     (has_timer, teller.thread) = (true, own_thread);
-                    // A CPU that is idle when the sample is due executes nothing until later.
+                    // If the CPU is idle when the sample is due, it executes nothing until some
+                    // time later.
                     let before = moment.at.min(-1);
                     teller.tell(before, timer, 0);
                     teller.thread = next;
@@ -231,8 +233,8 @@ impl Teller<'_> {
     }
 }
 
-/// Returns the events of an interrupt's entry and exit, from the function that the processor
-/// enters.
+/// Returns the events for the entry into an interrupt and for the exit from it, from the function
+/// that the processor enters.
 fn vector(function: &str) -> Option<(EventKind, EventKind)> {
     let name: Text = match function.strip_prefix("asm_sysvec_") {
         Some("apic_timer_interrupt") => "local_timer".into(),
@@ -253,7 +255,7 @@ fn vector(function: &str) -> Option<(EventKind, EventKind)> {
     ))
 }
 
-/// The calls that woke the thread.
+/// The calls by which the thread was woken.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WakingCalls {
     /// Index of the call of the timer's function; `None` if no timer woke the thread.
@@ -262,9 +264,9 @@ pub(crate) struct WakingCalls {
     waker: usize,
 }
 
-/// Finds the calls that woke the thread. These are the calls of the timer that the thread slept on;
-/// otherwise those of another timer at or after the due time; otherwise the call that made the
-/// switch to the thread due.
+/// Finds the calls by which the thread was woken. If the thread slept on a timer, these are the
+/// calls of this timer. Otherwise, they are the calls of another timer; if there is none, the call
+/// that made the switch to the thread due.
 pub(crate) fn waking(window: &Window, calls: &Calls) -> Option<WakingCalls> {
     if slept_on_timer(window, calls) {
         return woken_by_sleep(window, calls);
@@ -284,7 +286,7 @@ pub(crate) fn waking(window: &Window, calls: &Calls) -> Option<WakingCalls> {
 }
 
 impl WakingCalls {
-    /// Returns the name of the timer's function.
+    /// Returns the name of the function that the timer calls.
     pub(crate) fn timer_name<'a>(&self, calls: &'a Calls) -> Option<&'a str> {
         self.timer.map(|timer| name(calls, timer))
     }
@@ -297,12 +299,12 @@ fn name(calls: &Calls, call: usize) -> &str {
     }
 }
 
-/// Returns a call and its callers, from the inside to the outside.
+/// Returns a call and all its callers, innermost first.
 fn outwards(calls: &Calls, call: usize) -> impl Iterator<Item = usize> {
     std::iter::successors(Some(call), |&call| calls.calls[call].parent)
 }
 
-/// Returns the call of the high-resolution timer's function from which this call was made.
+/// Returns the call of a high-resolution timer's function in which this call was made.
 fn timer_function(calls: &Calls, call: usize) -> Option<usize> {
     let is_run = |call: usize| name(calls, call).starts_with("__hrtimer_run_queues");
     outwards(calls, call).find(|&call| calls.calls[call].parent.is_some_and(is_run))
@@ -320,7 +322,7 @@ fn got_cpu(window: &Window, calls: &Calls) -> Option<i64> {
     })
 }
 
-/// Returns whether the thread returns from a sleep on a timer once it has the CPU.
+/// Returns whether the thread, once it has the CPU, returns from a sleep on a timer.
 fn slept_on_timer(window: &Window, calls: &Calls) -> bool {
     let Some(since) = got_cpu(window, calls) else {
         return false;
@@ -332,9 +334,9 @@ fn slept_on_timer(window: &Window, calls: &Calls) -> bool {
     (0..calls.calls.len()).any(|call| calls.calls[call].begin >= since && is_sleep(call))
 }
 
-/// Returns the first wake-up by a timer's function at or after the due time, other than the end of
-/// a sleep. If there is none, returns the last such wake-up since the thread gave up the CPU,
-/// because a device's due times are estimates.
+/// Returns the first wake-up, at or after the due time, by a timer's function that does not end a
+/// sleep. If there is none, returns the last earlier wake-up since the thread gave up the CPU,
+/// because due times of a device are only estimates.
 fn woken_by_timer(window: &Window, calls: &Calls) -> Option<usize> {
     let is_waking = |&place: &usize| {
         name(calls, place).starts_with("try_to_wake_up")
@@ -355,8 +357,8 @@ fn woken_by_timer(window: &Window, calls: &Calls) -> Option<usize> {
     since_due.or_else(|| places().rev().find(|place| begin(place) >= slept_since))
 }
 
-/// Returns the wake-up in which the switch to the thread became due: the last one before the thread
-/// got the CPU.
+/// Returns the wake-up that made the switch to the thread due. This wake-up is the last one before
+/// the thread got the CPU.
 fn switch_made_due(window: &Window, calls: &Calls) -> Option<usize> {
     let until = got_cpu(window, calls).unwrap_or(i64::MAX);
     let (mut is_due, mut due_since) = (false, None);
@@ -376,9 +378,10 @@ fn switch_made_due(window: &Window, calls: &Calls) -> Option<usize> {
     (0..calls.calls.len()).rev().find(is_waking)
 }
 
-/// Returns the timer call that woke a thread from a sleep. The call is in the first timer
-/// interrupt, at or after the due time, that wakes a thread from a sleep. Of several such calls
-/// there, it is the last one, because timers that are due earlier are called earlier.
+/// Returns the call of a timer that woke a thread from a sleep. The call is in the first timer
+/// interrupt at or after the due time that wakes a thread from a sleep. If this interrupt makes
+/// several such calls, returns the last one, because timers that are due earlier are called
+/// earlier.
 fn woken_by_sleep(window: &Window, calls: &Calls) -> Option<WakingCalls> {
     let run = |call| {
         outwards(calls, call).find(|&call| name(calls, call).starts_with("__hrtimer_run_queues"))

@@ -1,5 +1,5 @@
-//! The symbols of a guest's kernel, from its own /proc/kallsyms. The symbols are the input of the
-//! plugin, and map addresses to names.
+//! The symbols of a guest's kernel, from its own /proc/kallsyms. They map addresses to names, and
+//! the plugin needs them as its input.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -38,10 +38,10 @@ struct Symbol {
 pub struct PluginOptions {
     /// Virtual time of an instruction in ns.
     pub instruction_ns: u64,
-    /// Number of worst samples of each phase for which the plugin stores the code executed before
-    /// them; at most 1024.
+    /// For how many of the worst samples of each phase the plugin stores the code that was executed
+    /// before them; at most 1024.
     pub worst: u32,
-    /// Whether the plugin stores the call paths of the longest intervals of each kind.
+    /// Whether the plugin stores the call path of the longest interval of each kind.
     pub paths: bool,
 }
 
@@ -51,8 +51,9 @@ pub struct KernelSymbols {
     symbols: Vec<Symbol>,
 }
 
-/// Beginnings of the names of functions that lock, unlock, disable or enable bottom halves, or
-/// check for a pending switch, on behalf of their caller. The caller is named instead of them.
+/// Prefixes in the names of functions that act on behalf of their caller: they lock, unlock,
+/// disable or enable bottom halves, or check whether a switch is due. Results name the caller
+/// instead of these functions.
 const WRAPPERS: [&str; 11] = [
     "_raw_spin_",
     "_raw_read_",
@@ -107,8 +108,8 @@ impl KernelSymbols {
             .map(|symbol| symbol.address)
     }
 
-    /// Returns the function to which an address belongs. If a function has several names, returns
-    /// the first in the kernel's list that does not name padding.
+    /// Returns the function that contains an address. If a function has several names, returns the
+    /// first in the kernel's list that does not name padding.
     #[must_use]
     pub fn function(&self, address: u64) -> Option<&str> {
         let behind = self
@@ -129,7 +130,7 @@ impl KernelSymbols {
             .map(|symbol| symbol.name.as_str())
     }
 
-    /// Returns the functions to which these addresses belong, each once, sorted by address.
+    /// Returns the functions that contain these addresses, each function once, sorted by address.
     pub(crate) fn functions(&self, addresses: impl Iterator<Item = u64>) -> Vec<Function> {
         let mut found = BTreeMap::new();
         for address in addresses {
@@ -157,7 +158,7 @@ impl KernelSymbols {
         found.into_values().collect()
     }
 
-    /// Returns the end of a symbol's code.
+    /// Returns where the code of a symbol ends.
     fn end_of(&self, symbol: &Symbol) -> u64 {
         let behind = self
             .symbols
@@ -167,7 +168,7 @@ impl KernelSymbols {
             .map_or(symbol.address, |next| next.address)
     }
 
-    /// Returns the input of the plugin as lines of text. `memory_mib` is the guest's memory.
+    /// Returns the plugin's input as lines of text. `memory_mib` is the size of the guest's memory.
     ///
     /// # Errors
     /// Returns [`SymbolsError`].
@@ -186,9 +187,9 @@ impl KernelSymbols {
         line("paths", asked.paths.into());
         line("per_cpu_offset", required("__per_cpu_offset")?);
         line("init_task", required("init_task")?);
-        // Each CPU has a preemption count and a pointer to its current task. From Linux 6.2 to 6.14
-        // they are in one structure (struct pcpu_hot, arch/x86/include/asm/current.h: the pointer,
-        // then the count).
+        // Each CPU has a preemption count, and a pointer to the task that it executes. From Linux
+        // 6.2 to 6.14, the count and the pointer are in one structure (struct pcpu_hot,
+        // arch/x86/include/asm/current.h: the pointer, then the count).
         let (count, current) = match self.address("pcpu_hot") {
             Some(hot) => (hot.wrapping_add(8), hot),
             None => (required("__preempt_count")?, required("current_task")?),
@@ -222,7 +223,7 @@ impl KernelSymbols {
             {
                 line("chance_of_lock", symbol.address);
             }
-            // If the function is a wrapper, the plugin must record its caller.
+            // If the function is a wrapper, the plugin must record the caller of the wrapper.
             if WRAPPERS.iter().any(|wrapper| name.starts_with(wrapper)) {
                 line("wrapper_begin", symbol.address);
                 line("wrapper_end", self.end_of(symbol));

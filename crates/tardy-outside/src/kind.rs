@@ -1,9 +1,10 @@
-//! Kinds of sections, and kinds of intervals. Of each kind of interval, only the longest is stored.
+//! The kinds of sections and of intervals. Of each kind of interval, the plugin stores only the
+//! longest.
 
 use serde::{Deserialize, Serialize};
 
-/// Why no other task could run, or no other interrupt could come. The order is that of the plugin's
-/// numbers.
+/// The reason why no other task could run, or why no interrupt could come. The order is that of the
+/// plugin's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -11,11 +12,13 @@ pub enum Kind {
     InterruptsOff,
     /// The kernel may not switch to another task: preemption or the bottom halves are off.
     PreemptionOff,
-    /// A softirq is served outside of a thread. On a real-time kernel, threads serve softirqs.
+    /// A softirq is served outside of threads. On a real-time kernel, threads serve softirqs
+    /// instead.
     Softirq,
     /// A hard interrupt is served, from the kernel's entry until the kernel counts it as ended.
     Interrupt,
-    /// Any of these kinds: other tasks could not have run, at any priority.
+    /// A section of any of the kinds above. During such a section, no other task could have run,
+    /// whatever the task's priority.
     Blocked,
 }
 
@@ -35,7 +38,7 @@ impl Kind {
         Self::ALL.get(usize::try_from(number).ok()?).copied()
     }
 
-    /// Returns the kind's index in [`Self::ALL`], which is its number in the plugin's files.
+    /// Returns the kind's index in [`Self::ALL`], which is also its number in the plugin's files.
     #[must_use]
     pub fn index(self) -> usize {
         self as usize
@@ -55,29 +58,29 @@ impl Kind {
 }
 
 /// Kinds of intervals. For each kind, the plugin reports the longest interval of each phase. The
-/// order is that of the plugin's numbers. These numbers start after the numbers of [`Kind`].
+/// order is that of the plugin's numbers. These numbers continue those of [`Kind`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stretch {
-    /// Interrupts or preemption are off, but not for calling the scheduler (`D_POID` of ECRTS
+    /// Interrupts or preemption are off, but not in order to call the scheduler (`D_POID` of ECRTS
     /// 2020). The time of hard interrupts is left out of the length.
     BeforeScheduler,
     /// Interrupts and preemption are on although a switch is due (`D_PAIE`). The time of hard
-    /// interrupts is left out of the length. For the idle task, the interval lasts from when the
-    /// switch is due until the task calls the scheduler.
+    /// interrupts is left out of the length. For the idle task, the interval starts when the switch
+    /// is due, and ends when the task calls the scheduler.
     SwitchDue,
-    /// Preemption is off for calling the scheduler, until it is on again (`D_PSD`). The time of
-    /// hard interrupts is left out of the length.
+    /// Preemption is off in order to call the scheduler. The interval ends when preemption is
+    /// switched on again (`D_PSD`). The time of hard interrupts is left out of the length.
     ToSchedule,
-    /// From when the scheduler switches interrupts off until preemption is on again (`D_ST`). The
-    /// time of hard interrupts is left out of the length.
+    /// The interval starts when the scheduler switches interrupts off, and ends when preemption is
+    /// switched on again (`D_ST`). The time of hard interrupts is left out of the length.
     SwitchTail,
-    /// A task stays in the kernel without a chance to switch to another task. The interval starts
-    /// with its entry into the kernel or with its previous chance to switch, and ends with its next
-    /// chance or its return to the program.
+    /// A task executes kernel code without a chance to switch to another task. The interval starts
+    /// when the task enters the kernel, or at its previous chance to switch. It ends at the next
+    /// chance, or when the task returns to the program.
     NoChance,
-    /// From when a switch is due until the scheduler is done. The time of hard interrupts is
-    /// included.
+    /// The interval starts when a switch is due, and ends when the scheduler is done. The time of
+    /// hard interrupts is included.
     SwitchDelay,
 }
 
@@ -99,7 +102,7 @@ impl Stretch {
     }
 }
 
-/// The kind of a phase's longest section or interval.
+/// Identifies a phase's longest section or interval by its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Longest {
@@ -108,7 +111,7 @@ pub enum Longest {
 }
 
 impl Longest {
-    /// Returns the kind with the plugin's number.
+    /// Returns the kind that has this number in the plugin's files.
     #[must_use]
     pub fn of_number(number: u64) -> Option<Self> {
         let index = usize::try_from(number).ok()?;
@@ -120,7 +123,7 @@ impl Longest {
         }
     }
 
-    /// Returns the plugin's number of the kind.
+    /// Returns the number of the kind in the plugin's files.
     #[must_use]
     pub fn number(self) -> u64 {
         match self {

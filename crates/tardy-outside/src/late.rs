@@ -1,8 +1,8 @@
 //! Explains late samples of a watched guest: the holders of the CPU from the due time to the clock
 //! read, and the executed functions.
 //!
-//! The same model explains traced runs. Here its input is the executed code, converted to events of
-//! a trace (`events.rs`).
+//! The model is the same as for traced runs. Its input is the executed code, converted to events as
+//! in a trace (`events.rs`).
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -26,34 +26,34 @@ use crate::stream::{Item, Window};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SectionInTheWay {
     pub kind: Kind,
-    /// The function in which it starts.
+    /// The function in which the section started.
     pub begins_in: String,
     pub ends_in: String,
     /// When the section started, relative to the due time; negative if it started before.
     pub begin_ns: Nanos,
     pub length_ns: Nanos,
-    /// The task that had the CPU at the start of the section.
+    /// The task that had the CPU when the section started.
     pub task: String,
 }
 
-/// A function that was executed between the due time and the clock read.
+/// A function that was executed at some time from the due time to the clock read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FunctionRow {
     pub function: String,
     /// Time of the function including its callees and interrupts.
     pub inclusive_ns: u64,
-    /// Time of the function's own instructions.
+    /// Time of the function's own instructions, without its callees.
     pub exclusive_ns: u64,
-    /// How often the function was called or resumed.
+    /// How often the function was called or continued.
     pub calls: u64,
 }
 
-/// A stack of functions, and how long its innermost function was executed.
+/// A stack of functions, and for how long the innermost of them was executed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StackTime {
-    /// Index of the CPU's holder, in the list of holders of [`LateSample::delay`].
+    /// Which holder had the CPU then, as an index in the list of holders of [`LateSample::delay`].
     pub holder: usize,
-    /// The functions, the innermost first.
+    /// The functions, innermost first.
     pub functions: Vec<Arc<str>>,
     pub ns: u64,
 }
@@ -64,16 +64,16 @@ pub struct LateSample {
     /// Name of the thread that took the sample.
     pub thread: String,
     pub latency: u64,
-    /// The sample and its holders, in the form of a file of delays.
+    /// The sample and its holders, in the form in which they are stored in a file of delays.
     pub delay: DelayChunk,
-    /// Sections that delayed the sample, the longest first.
+    /// Sections that delayed the sample, longest first.
     pub sections: Vec<SectionInTheWay>,
-    /// Executed functions, sorted by self time, largest first.
+    /// Executed functions, sorted by their self time, largest first.
     pub functions: Vec<FunctionRow>,
     pub stacks: Vec<StackTime>,
-    /// The executed functions, each with its callers.
+    /// The calls of the executed functions as a tree.
     pub tree: CallTree,
-    /// The model's input, with times on the guest's clock.
+    /// The input of the model, with times on the guest's clock.
     pub events: Vec<Event>,
 }
 
@@ -85,7 +85,7 @@ impl LateSample {
     }
 }
 
-/// Calls `visit` with each late sample of a run folder, in the guest's order.
+/// Passes each late sample of a run folder to `visit`, in the order in which the guest took them.
 ///
 /// # Errors
 /// Returns [`StoreError`].
@@ -191,11 +191,12 @@ fn late_sample(window: &Window, calls: Calls, facts: Facts, tasks: &[String]) ->
     }
 }
 
-/// A piece: index of its holder, and its start and end relative to the due time.
+/// What a piece covers: the index of its holder, and its start and end relative to the due time.
 type Place = (usize, i64, i64);
 
-/// Returns the pieces of a sample in the form of a file of delays, with the functions that held the
-/// CPU in each piece. Also returns where each piece lies.
+/// Returns the pieces of a sample in the form in which they are stored in a file of delays. If
+/// kernel code caused a piece, names the innermost function that took more than half of the piece,
+/// and its callers. Also returns what each piece covers.
 fn in_words(
     window: &Window,
     delay: &Delay,
@@ -266,13 +267,13 @@ fn in_words(
     (chunk, places)
 }
 
-/// Returns the innermost call that held the CPU for more than half of an interval, callees
-/// included.
+/// Returns the innermost call that had the CPU, together with its callees, for more than half of an
+/// interval.
 fn longest_path(calls: &Calls, begin: i64, end: i64) -> Option<usize> {
     let inside = |call: &Call| call.end.min(end) - call.begin.max(begin);
     let mut innermost = None;
-    // The search follows `parent`, because the order of calls does not suffice: a caller that was
-    // found only by a return comes after its callees.
+    // The search uses `parent`, not the order of calls, because a caller that was found only when
+    // it continued comes after its callees.
     loop {
         let next = calls
             .calls

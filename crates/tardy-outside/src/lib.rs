@@ -2,7 +2,7 @@
 //! guest's execution.
 //!
 //! The plugin does not disturb the guest, because the guest's clock counts the guest's own
-//! instructions. This crate starts no guest; `tardy-lab` does.
+//! instructions. This crate starts no guests; `tardy-lab` does.
 #![forbid(unsafe_code)]
 
 pub mod bound;

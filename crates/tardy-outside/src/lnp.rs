@@ -1,7 +1,7 @@
-//! The latency caused by non-preemptible sections, as abeni2002 models it: a due time at a random
-//! moment waits for the rest of the section in which it lies.
+//! The latency that non-preemptible sections cause, according to the model of abeni2002. In this
+//! model, a due time at a random moment waits for the rest of the section in which it lies.
 
-/// The distribution of latencies that follows from sections of known lengths, in a phase of a known
+/// The distribution of latencies that results from sections of known lengths, in a phase of known
 /// length. All times are in the same unit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SectionLatency {
@@ -13,7 +13,7 @@ pub struct SectionLatency {
 }
 
 impl SectionLatency {
-    /// Makes the distribution; `None` for a phase of length 0.
+    /// Makes the distribution; `None` if the phase has the length 0.
     #[must_use]
     pub fn new(mut lengths: Vec<u64>, phase: u64) -> Option<Self> {
         if phase == 0 {
@@ -38,13 +38,13 @@ impl SectionLatency {
         self.lengths.first().copied().unwrap_or(0)
     }
 
-    /// Returns the share of the phase's time that is in sections.
+    /// Returns the share of the phase's time during which a section lasts.
     #[must_use]
     pub fn share(&self) -> f64 {
         (self.sums.last().copied().unwrap_or(0.0) / self.phase).min(1.0)
     }
 
-    /// Returns the probability of a latency above x: P(L > x) = sum((C - x)+) / T.
+    /// Returns the probability that the latency exceeds x: P(L > x) = sum((C - x)+) / T.
     #[must_use]
     pub fn exceeds(&self, x: u64) -> f64 {
         let longer = self.lengths.partition_point(|length| *length > x);
@@ -54,13 +54,14 @@ impl SectionLatency {
         ((sum - longer as f64 * x as f64) / self.phase).min(1.0)
     }
 
-    /// Returns the largest difference between the fraction of samples above x and the fraction that
-    /// the model gives, over all x from `from` on; `None` without samples. A sample that waits for
-    /// no section takes the time `way`; every other sample takes this time in addition to its
-    /// section.
+    /// Compares the fraction of samples above x with the fraction that the model gives, and returns
+    /// the largest difference for any x. Only considers x of at least `from`. Returns `None` if
+    /// there are no samples. In the model, a sample takes the time `way` if it waits for no
+    /// section; otherwise, it takes `way` plus the wait.
     ///
-    /// `samples` must be sorted. Also returns the critical value at 5 % (1.358 / sqrt(n), the
-    /// asymptotic value of Kolmogorov's test). For a part of the axis this value is conservative.
+    /// `samples` must be sorted. Also returns the critical value at 5 %: 1.358 / sqrt(n), the
+    /// asymptotic value of Kolmogorov's test. This value is conservative if only some values of x
+    /// are considered.
     #[must_use]
     pub fn distance(&self, samples: &[u64], way: u64, from: u64) -> Option<Distance> {
         /// Critical value of Kolmogorov's limiting distribution at 5 %.
@@ -98,13 +99,14 @@ impl SectionLatency {
     }
 }
 
-/// The distance between samples and the model.
+/// How far the samples are from the model.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Distance {
     pub samples: u64,
-    /// The largest difference between the two shares.
+    /// The largest difference between the share of samples above a latency and the share that the
+    /// model gives for this latency.
     pub distance: f64,
-    /// The value that the distance exceeds in one of twenty cases although the model is right.
+    /// If the model is right, the distance is larger than this in one of twenty cases.
     pub critical: f64,
 }
 
@@ -141,7 +143,8 @@ mod tests {
 
     #[test]
     fn samples_that_follow_the_sections_are_near_and_others_are_far() {
-        // Sections take 400 of 1000. Of the moments 0 to 999, those in a section wait for its rest.
+        // A section takes the first 400 of 1000 time units. A sample that is due at one of these
+        // 400 moments waits for the rest of the section.
         let model = SectionLatency::new(vec![400], 1000).unwrap();
         let way = 7;
         let mut samples: Vec<u64> = (0..1000)

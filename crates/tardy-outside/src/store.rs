@@ -1,5 +1,5 @@
-//! The stored data of a watched guest in its run folder: every section, compressed, and the names
-//! of the functions where sections start and end.
+//! What is stored about a watched guest in its run folder: every section (compressed), and the
+//! names of the functions in which sections start and end.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,21 +16,21 @@ use tardy_sys::regular_file;
 use crate::kernel_symbols::{Function, KernelSymbols};
 use crate::stream::{End, Item, StreamError, StreamReader};
 
-/// Name of the folder with these data, in a run folder.
+/// Name of the folder for this, within a run folder.
 pub const FOLDER: &str = "outside";
 const SECTIONS_NAME: &str = "sections";
 const DESCRIPTION_NAME: &str = "outside.json";
-/// Size limit of the description. Real descriptions contain the names of a kernel's functions, and
-/// are smaller.
+/// Maximum size of the description. Real descriptions contain the names of a kernel's functions,
+/// and are smaller.
 const DESCRIPTION_BYTES_MAX: u64 = 256 << 20;
-/// Maximum virtual time of an instruction in ns. QEMU offers no slower clock (`-icount shift`, at
-/// most 10).
+/// Maximum virtual time of an instruction in ns. QEMU has no slower clock (`-icount shift`, at most
+/// 10).
 const INSTRUCTION_NS_MAX: u64 = 1 << 10;
-/// Version of [`WatchedGuest`]. Version 1 has sections; 2 adds the code executed before the worst
-/// samples; 3 adds the longest intervals.
+/// Version of [`WatchedGuest`]. Version 1 stores sections; version 2 also stores the code executed
+/// before the worst samples; version 3 also stores the longest intervals.
 const VERSION: u32 = 3;
 
-/// The data of a watched guest, except for its sections.
+/// What is stored about a watched guest, except its sections.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchedGuest {
     /// Version of this file.
@@ -39,21 +39,22 @@ pub struct WatchedGuest {
     pub instruction_ns: u64,
     /// Number of stored sections.
     pub sections: u64,
-    /// Number of interrupts that came although interrupts seemed to be off.
+    /// Number of interrupts that came while interrupts seemed to be off.
     pub corrected: u64,
-    /// Number of sections left out because sections started or ended at too many code addresses.
+    /// Number of sections that were left out because there were too many code addresses at which
+    /// sections started or ended.
     pub unstored: u64,
-    /// Whether sections with preemption off could be seen.
+    /// Whether the plugin could see sections with preemption off.
     pub knows_preemption: bool,
     /// Names of functions by address (hexadecimal).
     pub functions: BTreeMap<String, String>,
-    /// Number of samples whose preceding code is stored.
+    /// Number of samples for which the code executed before them is stored.
     #[serde(default)]
     pub windows: u64,
-    /// Number of worst samples whose preceding code could not be stored.
+    /// Number of worst samples for which the code executed before them could not be stored.
     #[serde(default)]
     pub left_out_windows: u64,
-    /// Whether the plugin saw the scheduler at work.
+    /// Whether the plugin saw the scheduler run.
     #[serde(default)]
     pub knows_scheduler: bool,
     /// Number of longest intervals whose call path could not be stored.
@@ -65,7 +66,7 @@ pub struct WatchedGuest {
     pub code: Vec<Function>,
 }
 
-/// Why the plugin's output cannot be stored or read.
+/// Why the plugin's output cannot be stored, or cannot be read back.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("{}: {error}", path.display())]
@@ -199,8 +200,8 @@ pub fn read(run: &Path) -> Result<Option<WatchedGuest>, StoreError> {
     Ok(Some(watched))
 }
 
-/// Passes all items of a run folder to `take`, in the plugin's order: sections come in the order of
-/// their ends.
+/// Passes each item of a run folder to `take`, in the order in which the plugin wrote them:
+/// sections come in the order of their ends.
 ///
 /// # Errors
 /// Returns [`StoreError`].

@@ -1,5 +1,5 @@
-//! The plugin's output: a stream of items, which are read one by one. The reader accepts any bytes
-//! without a panic, and returns an error for a truncated stream.
+//! Reads the plugin's output, which is a stream of items, one by one. The reader accepts any bytes
+//! without a panic. If the stream is truncated, it returns an error.
 //!
 //! Numbers are little-endian base-128 (unsigned LEB128), as in Perfetto and DWARF. Addresses are
 //! eight bytes. `outside/README.md` describes the format.
@@ -12,22 +12,22 @@ use crate::kind::{Kind, Longest};
 
 /// The first bytes of a stream.
 const MAGIC: &[u8; 8] = b"tardyout";
-/// Version 1 has sections; 2 adds the code executed before the worst samples; 3 adds the longest
-/// intervals of each phase and their call paths.
+/// Version 1 contains sections; version 2 also contains the code executed before the worst samples;
+/// version 3 also contains the longest intervals of each phase and their call paths.
 const VERSION: u64 = 3;
-/// Length of a task's name in the kernel (TASK_COMM_LEN).
+/// Maximum length of a task's name in the kernel (TASK_COMM_LEN).
 const NAME_BYTES: usize = 16;
-/// Maximum number of sites or tasks. The plugin keeps fewer, so more of them mean a damaged stream.
+/// Maximum number of sites or tasks. A stream with more is damaged.
 const DEFINITIONS_MAX: usize = 1 << 18;
-/// Maximum number of code blocks, or of steps of a window. The plugin keeps fewer.
+/// Maximum number of code blocks, or of steps of a window. The plugin never writes as many.
 const BLOCKS_MAX: usize = 1 << 20;
 const STEPS_MAX: u64 = 1 << 23;
-/// Maximum length of a block, in bytes: a block ends at the latest with the second page that it
+/// Maximum length of a block, in bytes. A block ends at the latest with the second page that it
 /// reaches.
 const BLOCK_BYTES_MAX: u64 = 1 << 13;
 
-/// Maximum time of any guest in instructions or ns: 13 days at one per ns. With this limit, sums of
-/// a damaged stream's times cannot overflow.
+/// Maximum time in a stream, in instructions or ns: 13 days at one instruction per ns. With this
+/// limit, the sum of times in a damaged stream cannot overflow.
 const TIME_MAX: u64 = 1 << 50;
 
 const TAG_SITE: u64 = 0;
@@ -66,14 +66,14 @@ impl From<io::Error> for StreamError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::UnexpectedEof => Self::Cut,
-            // The decompressor of a compressed stream found an error.
+            // The stream is compressed, and its decompressor found an error.
             io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => Self::Damaged(0),
             _ => Self::Io(error),
         }
     }
 }
 
-/// Where sections of a kind start and end.
+/// Where the sections of one kind start and end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Site {
     pub kind: Kind,
@@ -87,18 +87,18 @@ pub struct Site {
 /// One section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Section {
-    /// Where the section starts and ends, as an index of [`StreamReader::sites`].
+    /// Where the section starts and ends, as an index in [`StreamReader::sites`].
     pub site: u32,
-    /// The task that had the CPU at the start of the section, by number; 0 if unknown.
+    /// The number of the task that had the CPU when the section started; 0 if it is unknown.
     pub task: u32,
-    /// When the section ended, in instructions executed since the guest's program started. An idle
-    /// CPU executes none.
+    /// When the section ended, as the number of instructions executed since the start of the
+    /// guest's program. An idle CPU executes none.
     pub ended_at: u64,
     /// Number of instructions executed in the section.
     pub length: u64,
 }
 
-/// A block of code, as QEMU translates it.
+/// A block of code that QEMU has translated as a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {
     /// Address of the block's first instruction.
@@ -116,44 +116,44 @@ pub struct Window {
     pub due: i64,
     /// Latency of the sample in ns.
     pub latency: u64,
-    /// Number of the task that took the sample.
+    /// Number of the task that took this sample.
     pub task: u32,
-    /// The program's last clock read, in instructions like [`Section::ended_at`].
+    /// When the program last read the clock, in instructions like [`Section::ended_at`].
     pub clock_at: u64,
-    /// Number of instructions from the clock read to the end of the last block.
+    /// Number of instructions that were executed from the clock read to the end of the last block.
     pub after: u64,
     pub steps: Vec<Step>,
 }
 
-/// The longest interval of a kind in a phase. The item precedes the end of the phase.
+/// The longest interval of one kind in a phase. In the stream, it precedes the phase's end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LongestStretch {
     pub what: Longest,
     /// Address of the instruction that started the interval.
     pub begin_pc: u64,
     pub end_pc: u64,
-    /// The task that had the CPU at the start of the interval, by number.
+    /// The number of the task that had the CPU when the interval started.
     pub task: u32,
     /// When the interval ended, in instructions like [`Section::ended_at`].
     pub ended_at: u64,
     /// Number of instructions executed in the interval. For some kinds, hard interrupts are left
     /// out.
     pub length: u64,
-    /// The code executed before the start of the interval, as a window that ends there. The window
-    /// has no steps if the code was not stored.
+    /// The code executed before the interval, as a window that ends at its start. The window has no
+    /// steps if the code was not stored.
     pub before: Window,
 }
 
 /// A step of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// The block with this number is executed.
+    /// This block is executed, given by its number.
     Block(u32),
-    /// From here on, this task has the CPU.
+    /// The task that has the CPU changes: from here on it is this one.
     Task {
         /// Number of the task.
         task: u32,
-        /// Priority of the task, in the kernel's numbers.
+        /// Priority of the task, as the kernel numbers priorities.
         priority: i32,
     },
     /// The conditions that forbid interrupts or switches change.
@@ -162,12 +162,12 @@ pub enum Step {
     Halt,
 }
 
-/// The conditions that forbid interrupting the executed code, or switching to another task.
+/// Whether interrupts, and switches to another task, are forbidden while code is executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Context(pub u32);
 
 impl Context {
-    /// Returns the depth of sections with preemption off.
+    /// Returns how many nested sections have preemption off.
     #[must_use]
     pub fn depth(self) -> u8 {
         self.0 as u8
@@ -204,7 +204,7 @@ pub enum Item {
     Section(Section),
     Window(Box<Window>),
     Longest(Box<LongestStretch>),
-    /// A message of the guest (`tardy_sys::watched`).
+    /// A message from a program in the guest (`tardy_sys::watched`).
     Mark {
         what: u64,
         at: u64,
@@ -212,19 +212,19 @@ pub enum Item {
     End(End),
 }
 
-/// The counts in the plugin's last item.
+/// The counts that the plugin writes as its last item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct End {
-    /// Number of interrupts that came although interrupts seemed to be off, because the enabling
-    /// was not seen.
+    /// Number of interrupts that came while interrupts seemed to be off: their enabling was not
+    /// seen.
     pub corrected: u64,
-    /// Number of sections left out because sections started or ended at too many code addresses.
+    /// Number of sections left out because they started or ended at too many code addresses.
     pub unstored: u64,
-    /// Whether the preemption count was found in the guest's memory.
+    /// Whether the plugin found the preemption count in the guest's memory.
     pub knows_preemption: bool,
-    /// Number of worst samples whose preceding code could not be stored.
+    /// Number of worst samples for which the code executed before them could not be stored.
     pub left_out_windows: u64,
-    /// Whether the plugin saw the scheduler at work. Otherwise nothing is known about switches.
+    /// Whether the plugin saw the scheduler run. If it did not, no switches are known.
     pub knows_scheduler: bool,
     /// Number of longest intervals whose call path could not be stored.
     pub left_out_paths: u64,
@@ -270,7 +270,7 @@ impl<R: BufRead> StreamReader<R> {
         }
     }
 
-    /// Returns the next item; the last one is [`Item::End`].
+    /// Returns the next item. The last item of a stream is [`Item::End`].
     ///
     /// # Errors
     /// Returns [`StreamError`].
@@ -356,13 +356,13 @@ impl<R: BufRead> StreamReader<R> {
         }
     }
 
-    /// Returns the sites read so far, by their numbers.
+    /// Returns the sites that were read so far; a site's number is its index.
     #[must_use]
     pub fn sites(&self) -> &[Site] {
         &self.sites
     }
 
-    /// Returns the tasks' names read so far, by their numbers. The first name is empty.
+    /// Returns the names of the tasks read so far, by number. The first name is empty.
     #[must_use]
     pub fn tasks(&self) -> &[String] {
         &self.tasks
@@ -510,7 +510,7 @@ pub(crate) mod tests {
     use crate::kind::Stretch;
     use proptest::prelude::*;
 
-    /// Writes a stream like the plugin.
+    /// Writes a stream in the plugin's format.
     #[derive(Debug)]
     pub(crate) struct Writer(pub(crate) Vec<u8>);
 

@@ -3,7 +3,7 @@
 
 use crate::kernel_symbols::KernelSymbols;
 
-/// The lowest address of the kernel's code and its modules on amd64 without KASLR
+/// The lowest address of the kernel's code and of its modules on amd64 without KASLR
 /// (Documentation/arch/x86/x86_64/mm.rst).
 const CODE_BEGIN: u64 = 0xffff_ffff_8000_0000;
 
@@ -15,10 +15,10 @@ const TYPE_EXECUTABLE: u16 = 2;
 const MACHINE_AMD64: u16 = 62;
 const SECTION_SYMBOLS: u32 = 2;
 const SECTION_STRINGS: u32 = 3;
-/// A section whose content is not in the file.
+/// Type of an ELF section whose content is not in the file.
 const SECTION_NO_CONTENT: u32 = 8;
 const ALLOCATED_CODE: u64 = 2 | 4;
-/// The section of a symbol with an absolute address.
+/// The section number of a symbol that has an absolute address.
 const ABSOLUTE: u16 = 0xfff1;
 const LOCAL_OBJECT: u8 = 1;
 const LOCAL_FUNCTION: u8 = 2;
@@ -27,7 +27,8 @@ fn offset(strings: &[u8]) -> u32 {
     u32::try_from(strings.len()).unwrap_or(0)
 }
 
-/// Returns the symbols as an ELF file for amd64. Symbols of modules have names without the module.
+/// Returns an ELF file for amd64 that contains the symbols. The names of modules' symbols do not
+/// include the module's name.
 #[must_use]
 pub fn elf(symbols: &KernelSymbols) -> Vec<u8> {
     let mut strings = b"\0.text\0.symtab\0.strtab\0".to_vec();

@@ -1,6 +1,6 @@
-//! Compares theory with measurement. From the sections of a phase it computes the bound of the
-//! scheduling latency (ECRTS 2020) and the distribution of the latency by sections (abeni2002).
-//! Each is shown beside the measurement in the same guests.
+//! Compares theory and measurement. From the sections of a phase, this module computes the bound of
+//! the scheduling latency (ECRTS 2020) and the distribution of the latency by sections (abeni2002).
+//! Each of them is shown beside the measurement in the same guests.
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
@@ -9,47 +9,48 @@ use crate::bound::{Instances, Interrupts, Stretches, bound};
 use crate::kind::{Longest, Stretch};
 use crate::lnp::{Distance, SectionLatency};
 
-/// Limits in us. For each, the fraction of latencies above it is shown, by the model and by the
-/// probes.
+/// Limits in us. For each of these limits, a table shows which fraction of latencies is above it:
+/// once according to the model, once according to the probes.
 const LIMITS_US: [u64; 8] = [5, 10, 20, 50, 100, 500, 1_000, 5_000];
-/// Model and samples are compared from the time of an undisturbed sample plus this time on. Below
-/// this latency, the time of undisturbed samples varies by as much as short sections last.
+/// The model and the samples are compared only for latencies that exceed the time of an undisturbed
+/// sample by at least this time. For smaller latencies, a comparison would show nothing, because
+/// the times of undisturbed samples differ by as much as short sections last.
 const COMPARED_FROM_NS: u64 = 10_000;
 
 /// Number of points of the curve per factor of ten.
 const POINTS_A_DECADE: f64 = 40.0;
 
-/// The longest interval of a kind, and its cause.
+/// The longest interval of one kind, and what caused it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LongestRow {
     pub what: Longest,
     pub length_ns: Nanos,
-    /// The function in which the interval starts.
+    /// The function in which the interval started.
     pub begin: String,
-    /// The function in which the interval ends.
+    /// The function in which the interval ended.
     pub end: String,
-    /// The task that had the CPU at the start of the interval.
+    /// The task that had the CPU when the interval started.
     pub task: String,
-    /// The function that was executing at the start of the interval, and its callers, from the
-    /// inside to the outside; empty if they were not stored.
+    /// The function that was executed when the interval started, and its callers, innermost first;
+    /// empty if they were not stored.
     pub path: Vec<String>,
 }
 
-/// The bound of the scheduling latency, from the moment when a switch is due until the scheduler is
-/// done.
+/// The bound of the scheduling latency. This latency starts when a switch is due, and ends when the
+/// scheduler is done.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SchedulingBound {
-    /// The bound without interrupts: `max(D_ST, D_POID) + D_PAIE + D_PSD`.
+    /// The bound if there are no interrupts: `max(D_ST, D_POID) + D_PAIE + D_PSD`.
     pub without_interrupts_ns: Nanos,
     /// The longest measured scheduling latency of all switches in the same guests; absent if no
     /// switch was due.
     pub observed_ns: Option<Nanos>,
-    /// Number of hard interrupts that were seen.
+    /// Number of hard interrupts that the plugin saw.
     pub interrupts: u64,
     pub bounds: Vec<AssumedBound>,
 }
 
-/// The bound under one assumption about interrupts.
+/// The bound if one assumption about interrupts holds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AssumedBound {
     pub interrupts: Interrupts,
@@ -59,24 +60,25 @@ pub struct AssumedBound {
     pub ratio: Option<f64>,
 }
 
-/// The distribution of latencies by abeni2002's model, and that of the probes.
+/// The distribution of latencies according to abeni2002's model, and according to the probes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SectionLatencyRow {
-    /// Virtual time of the phase over all guests.
+    /// Virtual length of the phase, summed over all guests.
     pub phase_ns: Nanos,
-    /// Time of an undisturbed sample: the median of the samples that wait for no section.
+    /// How long an undisturbed sample takes: the median of the samples that wait for no section.
     pub way_ns: Nanos,
     pub shares: Vec<ShareAbove>,
-    /// Both distributions, from the time of an undisturbed sample to the longest latency, with as
-    /// many points as a picture needs.
+    /// Both distributions, from the time of an undisturbed sample up to the longest latency, with
+    /// enough points for a picture.
     #[serde(skip)]
     pub curve: Vec<ShareAbove>,
-    /// Latency from which on the two distributions are compared.
+    /// The two distributions are compared for latencies of at least this.
     pub compared_from_ns: Nanos,
     pub distance: Distance,
 }
 
-/// The shares of latencies above a limit. Latencies include the time of an undisturbed sample.
+/// The shares of latencies above a limit, according to the sections and to the probes. Latencies
+/// include the time of an undisturbed sample.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ShareAbove {
     pub above_ns: Nanos,
@@ -84,10 +86,10 @@ pub struct ShareAbove {
     pub by_probes: f64,
 }
 
-/// Totals of guests for one variant and load.
+/// What all guests of one variant had under one load.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct GuestTotals {
-    /// The interrupts of each guest.
+    /// The interrupts that each guest had.
     pub interrupts: Vec<Instances>,
     /// Lengths of the intervals in which no other task could run, in ns.
     pub blocked: Vec<u64>,
@@ -96,7 +98,7 @@ pub(crate) struct GuestTotals {
     pub samples: Vec<u64>,
 }
 
-/// Returns the bound, if the plugin reported the intervals from which it is computed.
+/// Returns the bound, if the plugin reported the intervals from which it follows.
 pub(crate) fn scheduling_bound(
     longest: &[LongestRow],
     gathered: &GuestTotals,
@@ -138,14 +140,15 @@ pub(crate) fn scheduling_bound(
     })
 }
 
-/// Returns the index of the median of the samples that wait for no section. These are the lowest of
-/// the sorted samples. `share` is the fraction of time in sections. The minimum would be wrong: a
-/// due time during a timer's interrupt needs no further interrupt for its wake-up.
+/// Returns the index of the median among those samples that wait for no section. The lowest of the
+/// sorted samples are assumed to be those that wait for no section. `share` is the fraction of time
+/// during which a section lasts. The minimum would be too small: if a sample is due during the
+/// interrupt of another timer, its wake-up needs no further interrupt.
 fn undisturbed_middle(samples: usize, share: f64) -> usize {
     (samples as f64 * (1.0 - share) / 2.0) as usize
 }
 
-/// Returns the distribution by abeni2002's model, if there are samples to compare it with.
+/// Returns the distribution according to abeni2002's model, if there are samples for a comparison.
 pub(crate) fn section_latency(gathered: &mut GuestTotals) -> Option<SectionLatencyRow> {
     let model = SectionLatency::new(std::mem::take(&mut gathered.blocked), gathered.phase_ns)?;
     let samples = &mut gathered.samples;
@@ -260,13 +263,13 @@ mod tests {
             .iter()
             .find(|share| share.above_ns == Nanos(50_000))
             .unwrap();
-        // The part of both sections that is longer than 36 us: the limit of 50 us less the 14 us of
-        // an undisturbed sample.
+        // The expected share is the part of both sections that lies beyond 36 us, which is the
+        // limit of 50 us minus the 14 us of an undisturbed sample.
         assert!(
             (share.by_sections - 0.228).abs() < 1e-9 && (share.by_probes - 0.25).abs() < 1e-9,
             "{share:?}"
         );
-        // The curve falls from the time of an undisturbed sample to this time plus the longest
+        // The curve falls between the time of an undisturbed sample and this time plus the longest
         // section.
         let (first, last) = (row.curve.first().unwrap(), row.curve.last().unwrap());
         assert_eq!(
@@ -286,8 +289,8 @@ mod tests {
             "{:?}",
             row.curve
         );
-        // A single sample without a further interrupt does not change the time of an undisturbed
-        // sample.
+        // If a single sample needs no further interrupt, this does not change the median, which is
+        // the time of an undisturbed sample.
         let samples = vec![2_000, 14_000, 14_000, 14_000, 14_000, 64_000];
         let mut gathered = GuestTotals {
             blocked: vec![100_000, 200_000],

@@ -1,12 +1,12 @@
-//! Tests the plugin's own code: the kernels' machine code that changes the preemption count, the
-//! meaning of a count, and the selection of samples to keep.
+//! Tests three parts of the plugin's own code: recognising the kernel's instructions that change
+//! the preemption count, interpreting a count, and selecting the samples to store.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 use std::process::Command;
 
 /// A program that decodes instructions of Debian's kernels 6.12 (32-bit operands) and 7.3 (64-bit
-/// operands), placed at an address from which they reach the preemption count.
+/// operands), placed at an address from which these instructions can reach the preemption count.
 const PROGRAM: &str = r#"
 #include PLUGIN
 #include <stdio.h>
@@ -140,13 +140,13 @@ int main(void)
 }
 "#;
 
-/// Compiles and runs a program that includes the plugin. Returns its output.
+/// Compiles a program that includes the plugin's source, and runs it. Returns its output.
 fn printed(program: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let (source, built) = (folder.path().join("test.c"), folder.path().join("test"));
     let plugin = concat!(env!("CARGO_MANIFEST_DIR"), "/../../outside/tardy_outside.c");
     std::fs::write(&source, program.replace("PLUGIN", &format!("{plugin:?}"))).unwrap();
-    // The program calls none of QEMU's functions, so they may stay undefined.
+    // Functions of QEMU may stay undefined, because the program calls none of them.
     let options = [
         "-std=gnu11",
         "-O1",
@@ -176,7 +176,8 @@ fn where_memory_ends_the_worst_samples_are_kept_and_the_others_counted() {
     let text = printed(SAMPLES);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "65/100 70/2500 and 6 left out, 0 steps kept");
-    // The next phase again has all the space. Only the requested eight samples are kept.
+    // In the next phase, all the space is free again. Only the eight samples that were requested
+    // are kept.
     assert_eq!(
         lines[1],
         "2/100 3/100 4/100 5/100 6/100 7/100 8/100 9/100 and 6 left out, 0 steps kept"

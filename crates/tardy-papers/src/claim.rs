@@ -1,15 +1,16 @@
-//! Claims: the statement of a paper, summarised in our words, and the rule by which it is tested.
+//! Claims: what a paper states, summarised in our words, and the rule by which each statement is
+//! tested.
 //!
-//! Claims are data. Each rule is also tested on the paper's own numbers: a rule that they break
-//! would test something that the paper does not claim. Each published table is stored once, with
-//! its source, and a test compares it with the file that was checked against the paper.
+//! Claims are data. Each rule is also applied to the paper's own numbers: if they broke the rule,
+//! it would test something that the paper does not claim. Each published table is stored once,
+//! together with its source. A test compares it with the file that was checked against the paper.
 //!
-//! A claim holds if its rule holds in every replica. Claims that do not hold stay in the report,
-//! with a note.
+//! A claim holds if its rule holds in every replica of the experiment. Claims that do not hold stay
+//! in the report, with a note.
 //!
-//! A published table appears in the report in full, even where we have no number beside it. A gap
-//! with its reason is a finding; an omitted table is not. Figures are data too, drawn by
-//! `tardy_report::report::reproduce_figures`.
+//! The report shows each published table completely, even if there are cells for which we have no
+//! number. A missing number with its reason is a finding; a missing table is not. Figures are data
+//! too, drawn by `tardy_report::report::reproduce_figures`.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +28,7 @@ const FILES: [(&str, &str); 4] = [
     ("koolwal2009", include_str!("claims/koolwal2009.toml")),
 ];
 
-/// A paper: its experiments, its claims, and its tables to compare with.
+/// A paper, with its experiments, its claims, and its tables for comparison.
 #[derive(Debug, Clone)]
 pub struct Paper {
     /// Name of the paper in this project.
@@ -37,81 +38,84 @@ pub struct Paper {
     pub experiments: Vec<Experiment>,
     pub claims: Vec<Claim>,
     pub tables: Vec<TableBeside>,
-    /// Figures of the paper that the report also draws from the runs.
+    /// Figures of the paper that the report also draws, from our runs.
     pub figures: Vec<Figure>,
 }
 
-/// The statement of a paper.
+/// A statement of a paper, and how it is tested.
 #[derive(Debug, Clone)]
 pub struct Claim {
     /// Name of the claim, unique among all papers.
     pub id: String,
-    /// The place in the paper: section, table or figure.
+    /// Where the claim is in the paper: section, table or figure.
     pub place: String,
-    /// The claim in short.
+    /// A short version of the claim.
     pub words: String,
     /// The experiment that produces the numbers of the claim.
     pub experiment: String,
     pub rule: Rule,
-    /// The values of the rule, by name.
+    /// The values that the rule uses, each with its name.
     pub values: Vec<Value>,
-    /// A note for the reader of the outcome, such as the stand-in for a device of the paper.
+    /// A note for readers of the result, for example what stands in for a device of the paper.
     pub note: Option<String>,
-    /// Why the claim does not hold here, if the reason is known.
+    /// Why the claim does not hold here, if we know the reason.
     pub reason: Option<Reason>,
     /// Why the claim cannot be tested in the lab; absent if the lab can test it.
     pub lab: Option<String>,
     /// Why the claim cannot be tested on this machine alone; absent if this machine can test it.
     pub local: Option<String>,
-    /// Whether the paper's own numbers break the rule: the paper contradicts itself, or refers to
-    /// another experiment.
+    /// Whether the paper's own numbers break the rule. They do so if the paper contradicts itself,
+    /// or if its numbers come from another experiment.
     pub contradicts: bool,
 }
 
-/// Why a claim does not hold. A reason that was neither traced nor published is unknown.
+/// The reason why a claim does not hold. If the reason was neither traced nor published, it counts
+/// as unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {
-    /// The functions that a trace shows, with the command that shows them or the page that contains
+    /// Functions that a trace shows, with the command that shows them, or the page that contains
     /// the trace.
     Traced(String),
-    /// A source file, a commit or a document.
+    /// Names a source file, a commit or a document.
     Published(String),
     Unknown,
 }
 
-/// A value of a rule: our value, and the paper's value if it was printed.
+/// A value that a rule uses: our value, and the paper's value if the paper printed it.
 #[derive(Debug, Clone)]
 pub struct Value {
-    /// Name of the value in the rule.
+    /// The name by which the rule refers to the value.
     pub name: String,
     pub ours: Quantity,
     pub paper: Option<PublishedCell>,
 }
 
-/// A published table; ours has the same cells.
+/// A published table; the report shows our value next to the value of each cell.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableBeside {
     /// The table's name.
     pub published: String,
     pub experiment: String,
-    /// The unit of the table's cells, as in [`PublishedCell`]; `own` if the row's cell `unit` or
-    /// the column's suffix states the unit.
+    /// The unit of the table's cells, as in [`PublishedCell`]; `own` if each row's cell `unit` or
+    /// each column's suffix states the unit.
     pub unit: String,
-    /// The table's rows: for each row its keys, separated by commas, and the words for the row in
-    /// our quantity, or [`NOTHING`] if we have no counterpart.
+    /// The table's rows. Each row has its keys, separated by commas, and the words that the row
+    /// contributes to our quantity, or [`NOTHING`] if we have no counterpart.
     pub rows: Vec<(String, String)>,
-    /// The table's columns, each with the remaining words of our quantity, or [`NOTHING`].
+    /// The table's columns. Each column has its name, and the other part of the words that name our
+    /// quantity, or [`NOTHING`].
     pub columns: Vec<(String, String)>,
-    /// Whether the columns are kernels, and each row has the words of a quantity after its kernel.
+    /// Whether each column stands for a kernel. If so, each row has those words of a quantity that
+    /// come after the kernel.
     #[serde(default)]
     pub is_of_services: bool,
-    /// Why our value is missing, or how to read it.
+    /// Why our values are missing, or how they must be read.
     pub note: Option<String>,
 }
 
-/// Stands in place of a quantity's words if the paper's number has no counterpart.
+/// Stands in place of a quantity's words if we have no counterpart for the paper's number.
 pub const NOTHING: &str = "-";
 
 #[derive(Deserialize)]
@@ -151,7 +155,7 @@ struct WrittenValue {
     paper: Option<String>,
 }
 
-/// Why a file of claims cannot be read.
+/// Why a file with claims cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ClaimError {
     #[error("{0}")]
@@ -304,8 +308,8 @@ impl WrittenClaim {
 }
 
 impl Claim {
-    /// Returns whether the paper's own numbers keep the rule; `None` if the paper printed no number
-    /// for one of the values.
+    /// Returns whether the paper's own numbers satisfy the rule; `None` if the paper printed no
+    /// number for one of the values.
     #[must_use]
     pub fn holds_in_the_paper(&self) -> Option<bool> {
         let value = |name: &str| {
@@ -324,7 +328,7 @@ impl TableBeside {
     /// Returns the published number of a cell; `None` if the paper has no such number.
     #[must_use]
     pub fn published(&self, row: &str, column: &str) -> Option<PublishedCell> {
-        // A space within a key would end the key.
+        // Spaces within the key are replaced, because a space would end the key.
         let keys = row.replace(' ', "_").replace(',', " ");
         let unit = if self.unit == "own" {
             self.own_unit(&keys, column)?
@@ -342,11 +346,11 @@ impl TableBeside {
         of_row.or_else(|| column.rsplit_once('_').map(|(_, unit)| unit))
     }
 
-    /// Returns our counterpart for a cell, by the words of its row and column; `None` if we have no
-    /// counterpart.
+    /// Returns our counterpart of a cell, by the words of the cell's row and column; `None` if we
+    /// have no counterpart.
     ///
     /// # Errors
-    /// Returns [`QuantityError`] for words that are not a quantity.
+    /// Returns [`QuantityError`] if the words do not form a quantity.
     pub fn quantity(&self, row: &str, column: &str) -> Result<Option<Quantity>, QuantityError> {
         let (kernel, rest) = if self.is_of_services {
             (column, row)
@@ -387,7 +391,7 @@ mod tests {
         );
     }
 
-    /// A rule that the paper's own numbers break would not test the paper's claim.
+    /// A rule that the paper's own numbers break would not test what the paper claims.
     #[test]
     fn every_rule_holds_for_the_numbers_that_the_paper_printed() {
         let mut tested = 0;
@@ -473,7 +477,8 @@ mod tests {
         }
     }
 
-    /// The rest needs compilers or parallel ports; the notes of the tables have the reasons.
+    /// The other numbers would need compilers or parallel ports; the notes of the tables give the
+    /// reasons.
     #[test]
     fn the_lab_has_a_number_for_242_of_335_published_ones() {
         let (mut published, mut ours) = (0, 0);

@@ -1,10 +1,10 @@
-//! Experiments: command lines of this tool that repeat the experiments of papers.
+//! Experiments: command lines of this tool that repeat what papers did.
 //!
 //! A user can type each command line by hand; `tardy reproduce` starts nothing else. A test parses
-//! all of them, including those of guests.
+//! all these command lines, including those of guests.
 //!
-//! Culprits come from a separate run. Stacks take tens of microseconds each, so no claim is tested
-//! on such a run; a test checks that.
+//! What caused late samples is found in a separate run. Recording a stack takes tens of
+//! microseconds, so no claim is tested on such a run; a test checks that.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,19 +12,19 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Place {
-    /// On this machine and its kernel.
+    /// The experiment runs on this machine, with the kernel that this machine runs.
     Local,
     /// In emulated machines, on the distribution's kernels, in virtual time.
     Lab,
 }
 
-/// The length of experiments.
+/// How long experiments are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Extent {
-    /// Short runs: all experiments together take minutes.
+    /// Short runs, so that all experiments together take only minutes.
     Quick,
-    /// Runs as long as the paper's.
+    /// Runs that are as long as those of the paper.
     Full,
 }
 
@@ -34,21 +34,21 @@ pub enum Extent {
 pub struct Experiment {
     /// Name of the experiment, and of its folder.
     pub name: String,
-    /// The experiment of the paper that is repeated, and the differences.
+    /// Which experiment of the paper is repeated, and how ours differs from it.
     pub about: String,
     /// Arguments of `tardy run`.
     #[serde(default)]
     pub arguments: Vec<String>,
-    /// Additional arguments of a quick experiment.
+    /// Additional arguments for a quick experiment.
     #[serde(default)]
     pub quick: Vec<String>,
-    /// Additional arguments of an experiment that is as long as the paper's.
+    /// Additional arguments for an experiment as long as the paper's.
     #[serde(default)]
     pub full: Vec<String>,
-    /// Services whose cost is measured with `tardy cost`, instead of latencies.
+    /// Services whose cost is measured with `tardy cost`; latencies are not measured then.
     pub cost: Option<Vec<String>>,
-    /// Kernels of the lab: for each kernel its name, followed by `preempt=MODEL` or other words of
-    /// its command line. Empty if the experiment cannot run in the lab.
+    /// Kernels of the lab: each kernel's name, followed by `preempt=MODEL` or other words for its
+    /// command line. Empty if the experiment cannot run in the lab.
     #[serde(default)]
     pub kernels: Vec<String>,
     /// Further options of `tardy lab run`.
@@ -57,11 +57,11 @@ pub struct Experiment {
     /// Further options of `tardy run` on this machine.
     #[serde(default)]
     pub local: Vec<String>,
-    /// Whether the experiment looks for the causes of late samples. No claim is tested on such an
+    /// Whether the experiment looks for what caused late samples. No claim is tested with such an
     /// experiment, because tracing takes time.
     #[serde(default)]
     pub is_for_culprits: bool,
-    /// Whether quick reproductions leave it out.
+    /// Whether quick reproductions omit this experiment.
     #[serde(default)]
     pub is_only_full: bool,
     /// Whether the experiment runs in the lab only, because its loads could harm this machine.
@@ -69,8 +69,8 @@ pub struct Experiment {
     pub is_only_lab: bool,
 }
 
-/// Time limits for a guest that runs the experiment as long as the paper did. The longest
-/// experiment takes 48 h of the guest's time, and an emulated CPU needs more real time than that.
+/// Time limits for a guest in which the experiment is as long as the paper's. The longest
+/// experiment takes 48 h on the guest's clock, and the emulation takes even longer.
 const GUEST_LIMITS: [&str; 4] = ["--time-limit", "60h", "--wall-limit", "10000h"];
 
 impl Experiment {
@@ -141,9 +141,9 @@ impl Experiment {
         }
     }
 
-    /// Returns the command that repeats the experiment in watched guests, on those of its kernels
-    /// that are in `kernels`. Watched guests take the same samples. `None` for costs, and for
-    /// experiments that the lab cannot run.
+    /// Returns the command that repeats the experiment in watched guests, with those of its kernels
+    /// that `kernels` contains. Watched guests take the same samples as the guests of the
+    /// experiment. `None` for costs, and for experiments that the lab cannot run.
     #[must_use]
     pub fn traced(&self, extent: Extent, kernels: &[String]) -> Option<Vec<String>> {
         let names = self.kernel_names();
@@ -160,7 +160,7 @@ impl Experiment {
         }
     }
 
-    /// Returns the names that claims use for the experiment's kernels in the lab.
+    /// Returns the names by which claims refer to the experiment's kernels in the lab.
     #[must_use]
     pub fn kernel_names(&self) -> Vec<String> {
         let name = |kernel: &String| {
@@ -171,7 +171,7 @@ impl Experiment {
                 .strip_prefix("debian:")
                 .is_some_and(|release| release.starts_with("5."));
             let asked = rest.iter().find_map(|word| word.strip_prefix("preempt="));
-            // Debian's kernels are built with PREEMPT_VOLUNTARY.
+            // Debian builds its kernels with PREEMPT_VOLUNTARY.
             let mode = asked.unwrap_or(if source.ends_with("-rt") {
                 "rt"
             } else {
@@ -183,7 +183,8 @@ impl Experiment {
     }
 }
 
-/// Returns a kernel's name in claims, from its preemption model, its age and its timers.
+/// Returns the name by which claims refer to a kernel, made from its preemption model, its age and
+/// its timers.
 #[must_use]
 pub fn kernel_name(mode: &str, is_older: bool, has_ticks: bool) -> String {
     format!(

@@ -1,57 +1,58 @@
-//! Figures of papers that the report also draws from the runs.
+//! Figures of papers that the report also draws, from our runs.
 
 use serde::Deserialize;
 
-/// The kind of drawing.
+/// What a figure draws.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FigureKind {
-    /// Share of samples at or below a latency.
+    /// For each latency, the share of samples that do not exceed it.
     Cdf,
-    /// Number of samples by latency, both axes logarithmic.
+    /// For each latency, the number of samples; both axes are logarithmic.
     Hist,
     /// Extremes of the latency over the time of the run, a chart per kernel.
     Timeline,
-    /// Samples over the time of the run, a chart per kernel.
+    /// The samples over the time of the run, with one chart per kernel.
     Scatter,
-    /// Smallest, median, average and largest latency of each kernel and load, in one chart.
+    /// The smallest, median, average and largest latency of each kernel and load, all in one chart.
     Bars,
-    /// Statistics against a number that differs from experiment to experiment.
+    /// A sweep: statistics of several experiments over the number in which the experiments differ.
     Sweep,
-    /// Total delay against the length of work: a model of the two kernels' latencies, with the
-    /// slowdowns of mckenney2009.
+    /// The total delay over the length of work. It is computed by a model from the latencies of the
+    /// two kernels and the slowdowns of mckenney2009.
     TotalDelay,
 }
 
-/// A figure of a paper.
+/// A figure of a paper, and how the report draws it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
     /// Number of the figure in the paper.
     pub place: String,
-    /// The content of our version, and the differences.
+    /// What our version shows, and how it differs from the paper's.
     pub about: String,
     pub kind: FigureKind,
-    /// The experiments whose runs are drawn: for a sweep one experiment for each point, otherwise a
-    /// single experiment.
+    /// The experiments whose runs are drawn: for a sweep, one for each point; otherwise, a single
+    /// experiment.
     pub experiments: Vec<String>,
-    /// Kernels, as claims name them.
+    /// Kernels, by the names that claims use.
     pub kernels: Vec<String>,
-    /// The probe; absent if the experiments have only one probe.
+    /// The probe; absent if the experiments have only one.
     pub probe: Option<String>,
-    /// Whether each kernel has a separate chart, instead of one chart for all kernels.
+    /// Whether there is one chart per kernel, instead of one chart for all kernels.
     #[serde(default)]
     pub is_apart: bool,
-    /// The phase or load whose samples are drawn; absent if all samples are drawn.
+    /// The phase or load from which samples are drawn; absent if all samples are drawn.
     pub load: Option<String>,
-    /// For a sweep: the number of each experiment, in the order of the experiments.
+    /// For a sweep: where each experiment lies on the horizontal axis, in the order of the
+    /// experiments.
     #[serde(default)]
     pub at: Vec<u32>,
-    /// For a sweep: the name of the numbers on the axis.
+    /// For a sweep: the title of the horizontal axis.
     #[serde(default)]
     pub axis: String,
-    /// For a sweep and for total delay: the curves' names, each with the part of a quantity after
-    /// the kernel.
+    /// For a sweep and for total delay: the curves. Each curve has a name, and those words of its
+    /// quantity that come after the kernel.
     #[serde(default)]
     pub curves: Vec<(String, String)>,
 }

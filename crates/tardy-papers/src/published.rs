@@ -1,9 +1,9 @@
-//! Published numbers: one file for each table. The first line of a file names the source.
+//! Numbers that papers published, in one file per table. The first line of a file names the source.
 
 /// A published table.
 #[derive(Debug)]
 pub struct Table {
-    /// Name of the table for [`find`]: the paper, and the subject.
+    /// Name by which [`find`] finds the table: the paper and the subject.
     pub name: &'static str,
     text: &'static str,
 }
@@ -43,7 +43,7 @@ pub fn find(name: &str) -> Option<&'static Table> {
 }
 
 impl Table {
-    /// Returns the paper, by its name in this project.
+    /// Returns the paper, by the name that this project uses.
     #[must_use]
     pub fn paper(&self) -> &'static str {
         self.name
@@ -51,7 +51,7 @@ impl Table {
             .map_or(self.name, |(paper, _)| paper)
     }
 
-    /// Returns the source of the table's numbers, and caveats for reading them.
+    /// Returns where the table's numbers come from, and what readers must know about them.
     #[must_use]
     pub fn source(&self) -> &'static str {
         self.text
@@ -67,15 +67,16 @@ impl Table {
         self.lines().next().unwrap_or_default()
     }
 
-    /// Returns the table's rows, as printed. A cell is empty if the paper's cell is empty.
+    /// Returns the table's rows, as the paper printed them. A cell is empty if the paper's cell is
+    /// empty.
     #[must_use]
     pub fn rows(&self) -> Vec<Vec<&'static str>> {
         self.lines().skip(1).collect()
     }
 
-    /// Returns the text in `column` of the row that starts with `keys`, in which an underscore may
-    /// replace a space. The text is empty if the paper's cell is empty. Returns `None` if the table
-    /// has no such cell.
+    /// Returns the text in the column `column` of the row that starts with `keys`. In a key, an
+    /// underscore may stand for a space. The text is empty if the paper's cell is empty. Returns
+    /// `None` if the table has no such cell.
     #[must_use]
     pub fn cell(&self, keys: &[&str], column: &str) -> Option<&'static str> {
         let place = self.head().iter().position(|name| *name == column)?;
@@ -102,7 +103,8 @@ mod tests {
 
     use super::*;
 
-    /// Beginnings of the SHA-256 of the files that were compared with the papers number by number.
+    /// The first digits of the SHA-256 digests of the files that were compared, number by number,
+    /// with the papers.
     const REFERENCE: &[(&str, &str)] = &[
         ("abeni2002_table1", "bc311456de6bcad9"),
         ("abeni2002_table2", "1c871ed14ccb02a1"),

@@ -9,16 +9,16 @@ use tardy_core::units::Nanos;
 use crate::experiment::Place;
 use crate::published;
 
-/// Name that stands for every kernel of the experiment.
+/// Stands for every kernel of the experiment.
 pub const EACH: &str = "each";
 
-/// The unit of numbers.
+/// The unit of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
     /// Nanoseconds.
     Time,
-    /// A share of 1.
+    /// A share, as a fraction of 1.
     Share,
     /// Executed instructions.
     Instructions,
@@ -31,7 +31,7 @@ impl Unit {
     #[must_use]
     pub fn show(self, value: f64) -> String {
         match self {
-            // The largest time that is shown is far below 2^53 ns.
+            // This conversion is exact, because the largest time shown is far below 2^53 ns.
             Self::Time => Nanos(value.round() as i64).to_string(),
             Self::Share => format!("{:.4} %", value * 100.0),
             Self::Instructions => format!("{value:.0} instructions"),
@@ -41,7 +41,7 @@ impl Unit {
     }
 }
 
-/// Why a text names no quantity or no published cell.
+/// Why a text does not name a quantity or a published cell.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}`: {what}")]
 pub struct QuantityError {
@@ -56,9 +56,9 @@ pub enum Statistic {
     Min,
     Mean,
     StandardDeviation,
-    /// The value that this fraction of samples does not exceed.
+    /// The value that this fraction of samples does not exceed (a quantile).
     Quantile(f64),
-    /// Share of samples below a limit in ns.
+    /// Share of samples that are below a limit in ns.
     Below(i64),
     /// Number of samples.
     Samples,
@@ -66,9 +66,9 @@ pub enum Statistic {
     Range,
     /// The largest absolute value.
     Magnitude,
-    /// Middle of the bucket of 100 us that contains the median, as williams2002 prints it.
+    /// The middle of that bucket of 100 us that contains the median, as williams2002 prints it.
     BucketMedian,
-    /// Middle of the bucket of 100 us with the most samples, as williams2002 prints it.
+    /// The middle of that bucket of 100 us that contains most samples, as williams2002 prints it.
     BucketMode,
 }
 
@@ -122,19 +122,20 @@ impl FromStr for Statistic {
 /// One number of one experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Quantity {
-    /// The experiment, if it differs from the claim's.
+    /// The experiment; absent if it is the claim's.
     pub experiment: Option<String>,
     /// The kernel: `none`, `voluntary`, `full`, `lazy`, `rt`, with the suffix `+ticks` if timers
     /// fire on ticks only, and the prefix `older-` for Linux 5; or [`EACH`].
     pub kernel: String,
-    /// The source of the value.
+    /// How the value is obtained.
     pub of: QuantitySource,
 }
 
-/// The source of a value in an experiment.
+/// How a value is obtained from an experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub enum QuantitySource {
-    /// Samples of `probe` in a phase. Without `probe`, the phase's only probe is meant.
+    /// From the samples of `probe` in a phase. If `probe` is absent, the phase must have only one
+    /// probe, and its samples are used.
     Phase {
         phase: String,
         probe: Option<String>,
@@ -144,8 +145,8 @@ pub enum QuantitySource {
     Cost { metric: String },
     /// The fraction of services that cost at most `percent` more than on the kernel `than`.
     CostsWithin { percent: f64, than: String },
-    /// How late the wake-ups in a phase of cyclictest are, on a kernel whose timers fire on ticks:
-    /// see `tardy_samples::backlog`.
+    /// How late the wake-ups in a phase of cyclictest are, on a kernel in which timers fire only on
+    /// ticks: see `tardy_samples::backlog`.
     Backlog { phase: String, statistic: Statistic },
     /// The nominal time between the events of `probe`, whose samples are interval errors.
     Period { probe: String },
@@ -155,9 +156,9 @@ pub enum QuantitySource {
         probe: String,
         statistic: Statistic,
     },
-    /// The length of work at which the kernel and `fast` finish at the same time, if the kernel
-    /// works `percent` slower: see `tardy_core::total_delay`. The latencies of both kernels are the
-    /// statistic of the phase.
+    /// How long work must be so that this kernel and the kernel `fast` finish it at the same time,
+    /// if this kernel is `percent` % slower (see `tardy_core::total_delay`). The statistic of the
+    /// phase is taken as the latency of each kernel.
     Crossover {
         percent: f64,
         fast: String,
@@ -167,8 +168,8 @@ pub enum QuantitySource {
 }
 
 impl Quantity {
-    /// Returns the unit of the quantity's numbers: the lab counts the instructions of a service,
-    /// and a machine measures its time.
+    /// Returns the unit of the quantity's numbers. For a service's cost, the unit depends on the
+    /// place, because the lab counts instructions and a real machine measures time.
     #[must_use]
     pub fn unit(&self, place: Place) -> Unit {
         match (&self.of, place) {
@@ -187,8 +188,8 @@ impl Quantity {
 }
 
 /// `[EXPERIMENT:]KERNEL`, followed by `PHASE STATISTIC [PROBE]`, `cost METRIC`, `costs-within
-/// PERCENT% KERNEL`, `backlog PHASE STATISTIC`, `period PROBE`, `interval PHASE STATISTIC PROBE`, or
-/// `crossover PERCENT% KERNEL PHASE STATISTIC`.
+/// PERCENT% KERNEL`, `backlog PHASE STATISTIC`, `period PROBE`, `interval PHASE STATISTIC PROBE`,
+/// or `crossover PERCENT% KERNEL PHASE STATISTIC`.
 impl FromStr for Quantity {
     type Err = QuantityError;
 
@@ -268,11 +269,11 @@ fn percent_of(text: &str) -> Option<f64> {
 /// space.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PublishedCell {
-    /// The number: in ns for a time, as a fraction of 1 for a share. For a bandwidth it is the
-    /// reciprocal, which grows with the cost.
+    /// The number: in ns for a time, and as a fraction of 1 for a share. For a bandwidth, this is
+    /// the reciprocal, which grows with the cost.
     pub value: f64,
     pub unit: Unit,
-    /// The number as printed, with its unit.
+    /// The number and its unit, as the paper printed them.
     pub printed: String,
 }
 

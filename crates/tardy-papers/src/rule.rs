@@ -1,11 +1,11 @@
-//! Rules: comparisons of named values, as in `full < none / 5 and rt < 100us`. All must hold.
+//! Rules: comparisons between named values, as in `full < none / 5 and rt < 100us`. All must hold.
 
 use std::fmt;
 use std::str::FromStr;
 
 use tardy_core::units::Nanos;
 
-/// Comparisons that must all hold.
+/// A rule: comparisons, all of which must hold.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
     text: String,
@@ -19,8 +19,8 @@ struct Comparison {
     right: Side,
 }
 
-/// Terms, calculated from left to right. A side has only one kind of operator, or has its
-/// multiplications before its additions.
+/// One side of a comparison: terms, which are calculated from left to right. A side has only one
+/// kind of operator, or has its multiplications before its additions.
 #[derive(Debug, Clone, PartialEq)]
 struct Side {
     first: Term,
@@ -49,7 +49,7 @@ enum Operator {
     Over,
 }
 
-/// Why a text is not a rule.
+/// Why a text does not form a rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` is not a rule ({what}): write names, numbers and times with spaces between, as in \
@@ -61,7 +61,7 @@ pub struct RuleError {
 }
 
 impl Rule {
-    /// Returns the names in the rule, each once.
+    /// Returns the names of the values in the rule, each once.
     #[must_use]
     pub fn names(&self) -> Vec<&str> {
         let sides = self

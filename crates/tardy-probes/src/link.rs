@@ -1,17 +1,18 @@
-//! Links: paths from this machine to a device or machine that answers a stimulus, and back. The
-//! probe `response` is the initiator's end. The other end is `tardy respond` on another machine, or
-//! that machine's kernel (`icmp`).
+//! A link is a way to send a stimulus from this machine to a device or machine that answers it, and
+//! to receive the answer. The probe `response` is the initiator's end. The other end is
+//! `tardy respond` on another machine, or that machine's kernel (`icmp`).
 //!
-//! A link is one file in this folder and one line in [`LINKS`]. The file has the link's
+//! A link is one file in this folder and one line in [`LINKS`]. The file defines the link's
 //! [`LinkInfo`] and its [`Place`], which opens both ends.
 //!
-//! A stimulus without an answer is recorded with the time-out as its latency, so it misses any
-//! shorter deadline. If the responder stops answering for a second and ten stimuli, the run ends.
-//! The stimuli since its last answer are then no samples, because the responder was gone, not late.
+//! If a stimulus is not answered, the time-out is recorded as its latency, so it misses any shorter
+//! deadline. The run ends if the responder answers nothing for a second and does not answer ten
+//! stimuli. The stimuli since the responder's last answer then do not become samples, because the
+//! responder was gone, not late.
 //!
-//! A round trip in which the initiator was interrupted is kept. A second series contains the
-//! longest time between two of its polls. Answers of the other machine's kernel and answers of a
-//! process have series with different names.
+//! A round trip is recorded even if something interrupted the initiator. A second series contains,
+//! for each round trip, the longest time between two polls, so that interruptions can be seen. The
+//! name of the series depends on whether the other machine's kernel or a process answers.
 
 pub mod answer_log;
 mod budget;
@@ -63,16 +64,16 @@ pub struct LinkInfo {
     pub form: &'static str,
     /// An example of a destination, for error messages.
     pub example: &'static str,
-    /// The medium of stimuli and answers, in one line.
+    /// What carries stimuli and answers, in one line.
     pub carries: &'static str,
-    /// The side that answers the stimuli, in one line.
+    /// Who answers the stimuli, in one line.
     pub answered_by: &'static str,
-    /// Parses a destination, which is empty only if `form` is.
+    /// Parses a destination, which is empty only if `form` is empty.
     pub parse: fn(&str) -> Result<Arc<dyn Place>, ParseLinkError>,
 }
 
 impl LinkInfo {
-    /// Returns the link's syntax, such as `udp:HOST[:PORT]`.
+    /// Returns the syntax of a link of this kind, such as `udp:HOST[:PORT]`.
     #[must_use]
     pub fn written(&self) -> String {
         if self.form.is_empty() {
@@ -83,24 +84,27 @@ impl LinkInfo {
     }
 }
 
-/// The destination of a link. Its text is the part after the link's name.
+/// The destination of a link. The text of a destination is the part after the link's name.
 pub trait Place: fmt::Debug + fmt::Display + Send + Sync {
     /// Opens the initiator's end, and checks that the other end answers.
     ///
     /// # Errors
-    /// Returns an error if the other end does not answer, and errors of the device or the name.
+    /// Returns an error if the other end does not answer, if the device fails, or if the name
+    /// cannot be resolved.
     fn initiate(&self) -> io::Result<Initiation>;
 
     /// Opens the responder's end.
     ///
     /// # Errors
-    /// Returns `Unsupported` for links that need no responder; errors of the device or the address.
+    /// Returns `Unsupported` for links that need no responder, or an error if the device or the
+    /// address cannot be used.
     fn respond(&self) -> io::Result<Box<dyn Responder>>;
 
     /// Returns the remedy if [`initiate`](Self::initiate) fails with `error`.
     fn remedy(&self, error: &io::Error) -> &'static str;
 
-    /// Returns the remedy if [`respond`](Self::respond) fails, or `None` if the error contains it.
+    /// Returns the remedy if [`respond`](Self::respond) fails; `None` if the error contains the
+    /// remedy.
     fn responders_remedy(&self) -> Option<&'static str> {
         None
     }
@@ -111,7 +115,7 @@ pub trait Place: fmt::Debug + fmt::Display + Send + Sync {
         None
     }
 
-    /// Returns a note that states which peers this machine's responder answers.
+    /// Returns a note that states whose stimuli this machine's responder answers.
     fn responders_note(&self) -> Option<&'static str> {
         None
     }
@@ -121,8 +125,8 @@ pub trait Place: fmt::Debug + fmt::Display + Send + Sync {
         false
     }
 
-    /// Returns what every round trip includes besides the two machines; `None` if that is
-    /// negligible.
+    /// Returns a text that names what every round trip includes besides the latencies of the two
+    /// machines; `None` if that is negligible.
     fn includes(&self) -> Option<&'static str> {
         None
     }
@@ -148,7 +152,7 @@ impl Link {
     /// Returns the same link with authentication by the secret in this file.
     ///
     /// # Errors
-    /// Returns [`SecretError`].
+    /// Returns a [`SecretError`] that states why the secret cannot be used.
     pub fn with_secret(&self, file: &Path) -> Result<Self, SecretError> {
         let place = self
             .place
@@ -167,7 +171,7 @@ impl PartialEq for Link {
     }
 }
 
-/// Why a text is not a link.
+/// Why a text does not describe a link.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseLinkError {
     /// The kind is unknown.
@@ -176,7 +180,7 @@ pub enum ParseLinkError {
     /// The destination after the kind is missing.
     #[error("`{0}` has no destination: write {0}:{1}")]
     NoPlace(&'static str, &'static str),
-    /// The destination is invalid. The text contains an example of a valid one.
+    /// The destination is invalid. The text contains an example of a valid destination.
     #[error("{0}")]
     BadPlace(String),
 }

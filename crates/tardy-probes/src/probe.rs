@@ -1,11 +1,11 @@
 //! Probes: the ways to cause a wake-up and time it. Each probe is one file and one line in
 //! [`PROBES`].
 //!
-//! A probe's [`ProbeInfo`] describes the timed operation, where the probe's timer expires, its
-//! parameters, and its series. The description also covers where the probe runs ([`Placement`]),
-//! what it waits for, the system calls of its loop, and the source of its cycles. A description
-//! lists only the differences from `ProbeInfo::USUAL`. Every probe also has the parameters of
-//! `request::COMMON`, such as `period` and `priority`. The types of parameters are in
+//! A probe's [`ProbeInfo`] describes the timed operation, the context in which the probe's timer
+//! expires, its parameters, and its series. It also states where the probe runs ([`Placement`]),
+//! what it waits for, which system calls its loop makes, and what starts its cycles. A probe's
+//! description lists only its differences from `ProbeInfo::USUAL`. Every probe also has the
+//! parameters of `request::COMMON`, such as `period` and `priority`. The types of parameters are in
 //! [`tardy_run::parameter`]. Each probe has two functions:
 //!
 //! - `resolve` checks the request (exit code 2) and the machine (3). `resolve` changes nothing.
@@ -14,33 +14,33 @@
 //!   reader, and the error of the probe's clock.
 //!
 //! **Threads.** A [`Member`] is one thread: its CPUs, its policy, its closure. [`StartGate::wait`]
-//! separates preparation from the loop and supplies the start time and the stop signal. Most probes
-//! have one thread and one series ([`member::one_thread`]; start from `cyclic.rs`). A pair of
-//! threads is two members of one `open`. Both members share the resources that `open` made, such as
-//! an `Arc` or two ends of a pipe. `role` names the second one in reports. After its loop, and
-//! before it closes or frees anything, each thread calls
+//! separates the preparation from the loop, and returns the start time and the stop signal. Most
+//! probes have one thread and one series ([`member::one_thread`]; start from `cyclic.rs`). A pair
+//! of threads is two members of one `open`. Both members share the resources that `open` made, such
+//! as an `Arc` or two ends of a pipe. In reports, the second member is named by its `role`. After
+//! its loop, and before it closes or frees anything, each thread calls
 //! [`Control::leave`](crate::recording::control::Control::leave), and returns the value of this
 //! call.
 //!
 //! **Series.** `open` receives a producer for each series, in the order of [`ProbeInfo::series`].
 //! The thread that takes a producer must close it. The first series has the probe's name, the
-//! others are called `PROBE.PART`. Each has its own file, row and comparison. [`SeriesKind`]
-//! defines when samples are due and the meaning of values. `is_outside_verdict` keeps values out of
-//! verdicts if they are not latencies. On a grid, the number of expected samples follows from the
-//! clock; without a grid, `begin_cycle` counts them.
+//! others are called `PROBE.PART`. Each series has its own file, row and comparison. [`SeriesKind`]
+//! defines when samples are due and the meaning of values. If the values are not latencies,
+//! `is_outside_verdict` excludes them from verdicts. On a grid, the number of expected samples
+//! follows from the clock; without a grid, `begin_cycle` counts them.
 //!
 //! **Gaps.** A probe of gaps has the parameter `least`. Shorter gaps are too frequent to pass on
 //! one by one, so the ring counts them in bins (`bins_below_least`, `Producer::count`). Such gaps
 //! are counted as recorded and are in the histogram, but they are not stored as samples.
-//! `Producer::observed` adds the time during which the probe looked for gaps. The summary divides
-//! the gaps by this time.
+//! `Producer::observed` adds the time during which the probe looked for gaps. The summary relates
+//! the gaps to this time.
 //!
 //! **Tests.** Kernel calls of the loop are in `tardy-sys`. `tests/alone/hot_loop.rs` checks for
-//! each of [`PROBES`] that its loop does not allocate, and makes only the system calls of its
-//! description. Tests of one probe's behaviour belong in `tests/integration/probes.rs`.
+//! each of [`PROBES`] that its loop does not allocate, and makes only the system calls that its
+//! description names. Tests of one probe's behaviour belong in `tests/integration/probes.rs`.
 //!
-//! Probes open before any thread starts, because a signal must be blocked in every thread: it would
-//! kill the process in a thread that does not block it.
+//! Probes are opened before any thread starts, so that every thread inherits the blocked signals of
+//! the probes. If one thread did not block such a signal, the signal would kill the process.
 
 pub mod app;
 mod busy_loop;
@@ -106,7 +106,7 @@ pub const PROBES: &[&ProbeInfo] = &[
     &media::INFO,
 ];
 
-/// Old names of probes, with the new ones. Requests may use the old names for one more minor
+/// Old names of probes, each with the new name. Requests may use the old names for one more minor
 /// version.
 pub const RENAMED: &[(&str, &str)] = &[("spin", "oslat"), ("deadline", "sched-deadline")];
 

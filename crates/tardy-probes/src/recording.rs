@@ -1,4 +1,4 @@
-//! The path of samples from the measuring threads to the run folder.
+//! The path that samples take from the measuring threads to the run folder.
 
 pub mod control;
 mod elsewhere;

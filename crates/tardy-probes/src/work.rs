@@ -1,9 +1,9 @@
-//! A unit of work of known length: the work of a task after its wake-up.
+//! A unit of work of known length, which stands for the work that a task does after its wake-up.
 //!
-//! A task is in time when its work is done, not when it starts (mckenney2009, section 1). The
-//! length is calibrated before the measurement, on the CPU that will do the work, as undisturbed as
-//! possible. If the work takes longer during a run, other tasks took the time, or the kernel was
-//! slower.
+//! A task meets its deadline only when its work is complete, not when it starts (mckenney2009,
+//! section 1). The length is calibrated before the measurement, on the CPU that will do the work,
+//! and with as few disturbances as possible. If the work takes longer during a run, other tasks
+//! used the CPU meanwhile, or the kernel was slower.
 
 mod calibrate;
 mod compute;
@@ -22,8 +22,8 @@ use compute::Compute;
 use memory::Memory;
 use syscalls::SystemCalls;
 
-/// A number of steps of one kind of work. All memory is allocated and touched before the first
-/// step.
+/// A unit of work, which consists of a number of steps of one kind. All memory is allocated and
+/// touched before the first step.
 #[derive(Debug)]
 pub struct UnitOfWork {
     body: Body,
@@ -38,16 +38,16 @@ enum Body {
 }
 
 impl UnitOfWork {
-    /// Default size of the area of `memory`, in bytes: more than the second-level caches hold, and
-    /// more than most CPUs' share of a last-level cache.
+    /// Default size of the memory that the kind `memory` reads, in bytes: more than second-level
+    /// caches hold, and more than most CPUs' share of a last-level cache.
     pub const AREA_BYTES: u64 = 32 << 20;
 
-    /// Makes a unit that takes `length` without disturbance. `area_bytes` is the size of the area
-    /// of `memory`. Should be called on the CPU that will do the work. The calibration takes at
-    /// most about half a second, or three times `length` if that is more.
+    /// Makes a unit that takes `length` without disturbance. `area_bytes` is the size of the memory
+    /// that the kind `memory` reads. Should be called on the CPU that will do the work. The
+    /// calibration takes at most about half a second, or three times `length` if that is more.
     ///
     /// # Errors
-    /// Returns errors of making a pipe, and of its system calls.
+    /// Returns an error if a pipe cannot be made, or if one of the system calls on it fails.
     pub fn calibrated(
         kind: WorkKind,
         length: Nanos,
@@ -72,7 +72,7 @@ impl UnitOfWork {
     /// Does the work once.
     ///
     /// # Errors
-    /// Returns errors of the system calls made; `compute` and `memory` make none.
+    /// Returns the error of a system call in the unit; `compute` and `memory` make none.
     #[inline]
     pub fn run(&mut self) -> io::Result<()> {
         match &mut self.body {

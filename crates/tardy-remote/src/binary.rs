@@ -44,7 +44,7 @@ const ARCHITECTURES: [(&str, &str, &str); 7] = [
 /// that the user named.
 ///
 /// # Errors
-/// Returns [`BinaryError`].
+/// Returns a [`BinaryError`] if there is no binary for the board.
 pub fn for_machine(machine: &str, given: Option<&Path>) -> Result<PathBuf, BinaryError> {
     let known = |machine: &str| ARCHITECTURES.iter().find(|(name, ..)| *name == machine);
     let Some((_, architecture, target)) = known(machine) else {
@@ -80,7 +80,7 @@ pub fn for_machine(machine: &str, given: Option<&Path>) -> Result<PathBuf, Binar
 /// Returns the SHA-256 of a file in the notation of `sha256sum`.
 ///
 /// # Errors
-/// Returns errors of reading.
+/// Returns an error if the file cannot be read.
 pub fn digest(path: &Path) -> std::io::Result<String> {
     Ok(Sha256::digest(regular_file::read(path, BYTES_MAX)?)
         .iter()

@@ -21,8 +21,8 @@ use super::step::{Limits, PATIENCE, Step, WaitKind};
 /// Prefix of the names of folders on a board.
 const FOLDER: &str = "tardy-on.";
 const FINDING: &str = "looking for a folder";
-/// Makes the folder `$name` on a disk from which programs may run. Tries `$TMPDIR`, then
-/// `/var/tmp`, then `/tmp`, which is often in memory, and the home folder last.
+/// This script makes the folder `$name` on a disk from which programs may run. Tries `$TMPDIR`,
+/// then `/var/tmp`, then `/tmp`, which is often in memory, and the home folder last.
 const FIND_FOLDER: &str = r#"echo tardy-machine "$(uname -m)"
 umask 077
 for place in "$TMPDIR" /var/tmp /tmp "$HOME"; do
@@ -38,7 +38,7 @@ for place in "$TMPDIR" /var/tmp /tmp "$HOME"; do
 done
 echo "cannot find a folder in which programs may run: set TMPDIR${left:+. Delete by hand:$left}" >&2
 exit 1"#;
-/// Removes the folder `$name`, wherever [`FIND_FOLDER`] made it.
+/// This script removes the folder `$name`, wherever [`FIND_FOLDER`] made it.
 const REMOVE_FOLDER: &str =
     r#"rm -rf -- "$TMPDIR/$name" "/var/tmp/$name" "/tmp/$name" "$HOME/$name""#;
 /// Time limit for removing a folder. The limit is short because the board may hang and the user may
@@ -46,10 +46,12 @@ const REMOVE_FOLDER: &str =
 const CLEANING: Duration = Duration::from_secs(10);
 /// Seconds to wait before each further try to reach a board whose connection broke.
 const PAUSES: [u64; 6] = [1, 2, 5, 10, 20, 30];
-/// Time for which attempts continue after the first break. The last attempt may start a little
-/// later. Each attempt on a board that hangs takes ssh's ConnectTimeout.
+/// How long the tool tries to reach the board after the connection first broke. The last attempt
+/// may start a little later. If the board hangs, each attempt takes as long as ssh's
+/// ConnectTimeout.
 const TRIES: Duration = Duration::from_secs(60);
-/// If a connection lasted at least this long, the next break gets all attempts again.
+/// If a connection lasted at least this long, the number of attempts starts at zero again when it
+/// breaks.
 const WORKING: Duration = Duration::from_secs(300);
 
 /// Why a command on a board has no result.
@@ -122,8 +124,8 @@ pub struct Order {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Word {
     Text(String),
-    /// A file of this machine that the command reads: the text that precedes its name in the word,
-    /// and its path.
+    /// A word that ends with the name of a file which the command reads: the text before the name,
+    /// and the path of the file on this machine.
     File(String, PathBuf),
     /// The path where the command writes its output.
     Out,
@@ -135,7 +137,7 @@ pub enum Event {
     Copied {
         bytes: u64,
     },
-    /// The command is being started in this folder, and may run from now on.
+    /// The command is about to be started in this folder, so it may run after this report.
     Starting {
         folder: String,
     },
@@ -155,12 +157,13 @@ pub enum Event {
     },
 }
 
-/// A board and the means to reach it.
+/// A board, and how to reach it.
 #[derive(Debug, Clone, Copy)]
 pub struct Board<'a> {
     pub ssh: &'a Ssh,
     pub address: &'a Address,
-    /// Whether the user stopped the command. A command that has not started by then is not started.
+    /// Whether the user stopped the command. If so, a command that has not yet started will not be
+    /// started.
     pub is_ending: &'a AtomicBool,
 }
 
@@ -168,8 +171,8 @@ impl Board<'_> {
     /// Runs `order` on the board and stores its output as `out`.
     ///
     /// # Errors
-    /// Returns [`BoardError`]. Everything is removed from the board, unless the error or
-    /// [`Event::Left`] names a folder that stays.
+    /// Returns a [`BoardError`] if a step on the board fails. Everything is removed from the board,
+    /// except the folder that the error or [`Event::Left`] names.
     pub fn carry_out(
         &self,
         order: &Order,
@@ -184,8 +187,8 @@ impl Board<'_> {
         tell(Event::Starting {
             folder: folder.clone(),
         });
-        // From this check on, Ctrl-C no longer prevents the start. Instead, Ctrl-C ends the command
-        // on the board, because the event above has announced the folder.
+        // After this check, Ctrl-C does not prevent the start. If the user presses Ctrl-C later,
+        // the tool ends the command on the board, because the event above has announced the folder.
         if self.is_ending.load(Ordering::SeqCst) {
             self.remove(&folder, tell);
             return Err(BoardError::Ended);
@@ -243,7 +246,7 @@ impl Board<'_> {
             if !matches!(error, BoardError::Step { .. } | BoardError::Ended) {
                 return error;
             }
-            // The folder may have been made before the step failed.
+            // Although the step failed, it may have made the folder.
             let limits = Limits {
                 patience: CLEANING,
                 ..self.limits(WaitKind::Answer)
@@ -262,7 +265,8 @@ impl Board<'_> {
     /// Waits for the command in `folder` of the board, fetches its output, and removes the folder.
     ///
     /// # Errors
-    /// Returns [`BoardError`].
+    /// Returns a [`BoardError`] if ssh cannot be started, a step on the board fails, or the output
+    /// cannot be copied to `out`.
     pub fn fetch(
         &self,
         folder: &str,
@@ -294,7 +298,7 @@ impl Board<'_> {
     /// Asks the command in `folder` to stop early.
     ///
     /// # Errors
-    /// Returns [`BoardError`].
+    /// Returns a [`BoardError`] if a step on the board fails.
     pub fn stop(&self, folder: &str) -> Result<(), BoardError> {
         let stop = self.on_board(folder, "stop");
         self.capture("stopping the command early", stop, WaitKind::Answer)
@@ -356,9 +360,9 @@ impl Board<'_> {
         self.capture_of(step, command, Some(file), WaitKind::Preparation)
     }
 
-    /// Starts the command. If the connection breaks, the command may already be running. The
-    /// request is then repeated, because a board starts a command only once, and the folder is
-    /// kept.
+    /// Starts the command. If the connection breaks, the board may have started the command
+    /// nevertheless. The request is then repeated. This is safe, because a board starts a command
+    /// only once and the folder is not removed.
     fn start(&self, order: &Order, folder: &str, tell: &dyn Fn(Event)) -> Result<(), BoardError> {
         let mut words: Vec<String> = [&format!("{folder}/tardy"), COMMAND, "start", folder, "--"]
             .map(ToString::to_string)
@@ -419,7 +423,7 @@ impl Board<'_> {
         let error = match received {
             Ok(returned) => return Ok(returned),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => error,
-            // The board may send data without end, so its remaining output is not awaited.
+            // The board may send data without end, so the rest of its output is ignored.
             Err(error) => return Err(taken(error)),
         };
         match step.finish() {
@@ -450,7 +454,7 @@ impl Board<'_> {
         }
     }
 
-    /// Repeats `step` while the connection breaks, for up to [`TRIES`].
+    /// Calls `step` again while the connection breaks, for up to [`TRIES`].
     fn through_breaks<T>(
         &self,
         tell: &dyn Fn(Event),
@@ -543,8 +547,8 @@ fn name_there(folder: &str, index: usize) -> String {
     format!("{folder}/files/{index}")
 }
 
-/// Returns whether `folder` is named like the folders that tardy makes on boards, and its path
-/// contains no shell syntax. Only such folders are removed.
+/// Returns whether `folder` has a name that tardy gives to folders on boards, and its path contains
+/// no shell syntax. Only such folders are removed.
 #[must_use]
 pub fn is_ours(folder: &str) -> bool {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-".contains(letter);

@@ -63,8 +63,8 @@ impl FromStr for Address {
                     .ok_or_else(refused)?,
             ),
         };
-        // ssh would take a name with a leading dash for an option. A host or user name contains no
-        // shell syntax.
+        // ssh would mistake a name with a leading dash for an option. A host or user name contains
+        // no shell syntax.
         let is_name = |text: &str| {
             !text.is_empty()
                 && !text.starts_with('-')
@@ -159,7 +159,7 @@ pub enum ListError {
 /// Returns all machines of `places`, each with a unique name.
 ///
 /// # Errors
-/// Returns [`ListError`].
+/// Returns a [`ListError`] if a list cannot be read.
 pub fn all(places: &[Place]) -> Result<Vec<Host>, ListError> {
     let mut hosts = Vec::new();
     for place in places {
@@ -171,8 +171,8 @@ pub fn all(places: &[Place]) -> Result<Vec<Host>, ListError> {
             Place::List(path) => hosts.extend(listed(path)?),
         }
     }
-    // The same host with different ports means different machines, such as guests or boards behind
-    // a gateway.
+    // Addresses with the same host but different ports are different machines, such as guests or
+    // boards behind a gateway.
     let names: Vec<String> = hosts.iter().map(|host| host.name.clone()).collect();
     for host in &mut hosts {
         if names.iter().filter(|name| **name == host.name).count() > 1

@@ -1,5 +1,5 @@
-//! Runs commands of tardy on other machines. The binary is copied there, the command runs without
-//! depending on the connection, and its output folder is brought back.
+//! Runs commands of tardy on other machines. The binary is copied to the machine, the command runs
+//! there without depending on the connection, and its output folder is copied back.
 //!
 //! Connections use OpenSSH's client, with the user's configuration, keys and jump hosts. The board
 //! runs the copied binary ([`on_board`]); apart from it, the board needs only a shell, `uname`,

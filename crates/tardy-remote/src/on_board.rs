@@ -1,4 +1,5 @@
-//! The board's side: the copied binary, which keeps the command running when the connection breaks.
+//! The board's side: the copied binary, which keeps the command running even if the connection
+//! breaks.
 //!
 //! ```text
 //! FOLDER/tardy            the binary
@@ -8,17 +9,17 @@
 //!                         lock, which is held until its end
 //! ```
 //!
-//! The board needs a shell, `uname`, `mkdir`, `cat`, `chmod` and `rm`. The copied binary does
-//! everything else, so a board with busybox is sufficient. A binary that was damaged on the way is
-//! not started.
+//! The board needs only a shell, `uname`, `mkdir`, `cat`, `chmod` and `rm`. The copied binary does
+//! everything else, so a board with busybox is sufficient. A binary that was damaged while it was
+//! copied is not started.
 //!
-//! A started command is independent of the connection: it has its own session and writes its output
-//! to files. A waiting client sleeps on a file lock, which is released when the command ends, so
-//! waiting causes no wake-ups on the board. The message about a lost connection contains the
-//! folder's address, so `tardy fetch` needs no state on the user's machine.
+//! A started command does not depend on the connection: it has its own session and writes its
+//! output to files. A waiting client sleeps on a file lock, which the kernel releases when the
+//! command ends, so waiting causes no wake-ups on the board. The message about a lost connection
+//! contains the folder's address, so the user's machine need not store anything for `tardy fetch`.
 //!
-//! A start request without an answer is repeated, because the user's machine cannot know whether
-//! the request arrived. The board starts a command only once, however often it is asked.
+//! If a start request gets no answer, the client repeats it, because it cannot know whether the
+//! request arrived. The board starts a command only once, no matter how often it is asked.
 //!
 //! The output arrives as one archive whose last entry marks it as complete. The files are unpacked
 //! into a temporary folder and then renamed. Only files and folders are unpacked, so a board cannot
@@ -57,12 +58,12 @@ impl Job {
         self.0.join("job").join(name)
     }
 
-    /// Starts this binary with `words`, and returns once it runs. From then on, the command needs
+    /// Starts this binary with `words`, and returns when it runs. After that, the command needs
     /// neither this process nor the connection. A command that was already started is not started
     /// again, because a client that lost the connection may repeat the request.
     ///
     /// # Errors
-    /// Returns errors of starting the command, or `TimedOut`.
+    /// Returns an error if the command cannot be started, or `TimedOut`.
     pub fn start(&self, words: &[String]) -> io::Result<()> {
         match fs::create_dir(self.0.join("job")) {
             Ok(()) => {}
@@ -77,7 +78,8 @@ impl Job {
             .arg(&self.0)
             .arg("--")
             .args(words);
-        // A pipe delivers the reason for a failed start even if the board's disk is full.
+        // The reason for a failed start goes through a pipe, so it arrives even if the board's disk
+        // is full.
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -95,8 +97,8 @@ impl Job {
         })
     }
 
-    /// Returns once the command runs or has run. `failure` returns the output of the supervising
-    /// process if that process has ended.
+    /// Returns when the command runs, or when it has already ended. `failure` returns the output of
+    /// the supervising process after that process has ended.
     fn begun(&self, mut failure: impl FnMut() -> io::Result<Option<String>>) -> io::Result<()> {
         let begin = Instant::now();
         while !self.file("pid").exists() {
@@ -120,10 +122,10 @@ impl Job {
         Ok(())
     }
 
-    /// Runs `words` to their end in a separate session, and records how they ended.
+    /// Runs `words` until they end, in a separate session, and records how they ended.
     ///
     /// # Errors
-    /// Returns errors of starting the command, and of files.
+    /// Returns an error if the command cannot be started, or if a file cannot be written.
     pub fn supervise(&self, words: &[String]) -> io::Result<()> {
         process::new_session()?;
         let lock = File::create(self.file("lock"))?;
@@ -135,8 +137,8 @@ impl Job {
             .stderr(File::create(self.file("stderr"))?);
         let mut child = command.spawn()?;
         if let Err(error) = self.note("pid", &child.id().to_string()) {
-            // Without its recorded process ID, the command could not be stopped later, and its
-            // folder is removed after this error.
+            // If the process ID cannot be recorded, the command could not be stopped later, so it
+            // is stopped now. After this error, the user's machine removes the folder.
             if let Ok(pid) = i32::try_from(child.id()) {
                 let _ = process::kill(pid, INTERRUPT);
             }
@@ -153,7 +155,7 @@ impl Job {
         )
     }
 
-    /// Writes a file that readers see either complete or not at all.
+    /// Writes a file such that readers see either the complete file or none.
     fn note(&self, name: &str, text: &str) -> io::Result<()> {
         let part = self.file(&format!("{name}.part"));
         let mut file = File::create(&part)?;
@@ -162,13 +164,13 @@ impl Job {
         fs::rename(part, self.file(name))
     }
 
-    /// Waits, without periodic wake-ups, until the command has ended. Returns its exit status, or
-    /// `None` if the command and its supervising process were ended externally, for example by a
+    /// Waits, without periodic wake-ups, until the command has ended. Returns its exit status;
+    /// `None` if something else ended the command and its supervising process, for example a
     /// reboot.
     ///
     /// # Errors
-    /// Returns errors of files; `NotFound` if no command was started, `TimedOut` if the command
-    /// does not start.
+    /// Returns `NotFound` if no command was started, `TimedOut` if the command does not start, or
+    /// an error if a file cannot be read.
     pub fn wait(&self) -> io::Result<Option<i32>> {
         if !self.0.join("job").is_dir() {
             let text = format!(
@@ -192,10 +194,10 @@ impl Job {
             .ok()
     }
 
-    /// Stops the command early, like Ctrl-C. Does nothing if the command has ended.
+    /// Asks the command to stop early, as Ctrl-C does. Does nothing if the command has ended.
     ///
     /// # Errors
-    /// Returns errors of files and of kill(2).
+    /// Returns an error if a file cannot be read, or the errors of kill(2).
     pub fn stop(&self) -> io::Result<()> {
         // While the supervising process holds the lock, the process ID belongs to the command and
         // to no other process.
@@ -213,7 +215,7 @@ impl Job {
     /// status, and the output folder or file. The last entry marks the archive as complete.
     ///
     /// # Errors
-    /// Returns errors of reading and writing.
+    /// Returns an error if a file cannot be read or the archive cannot be written.
     pub fn send(&self, to: impl Write) -> io::Result<()> {
         let mut archive = tar::Builder::new(to);
         archive.follow_symlinks(false);
@@ -246,7 +248,7 @@ const COMPLETE: &str = "complete";
 /// The output of a command on a board.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BoardOutput {
-    /// The exit code; `None` if the command was ended externally, for example by a reboot of the
+    /// The exit code; `None` if something else ended the command, for example a reboot of the
     /// board.
     pub code: Option<i32>,
     pub stdout: Vec<u8>,
@@ -255,10 +257,10 @@ pub struct BoardOutput {
     pub has_out: bool,
 }
 
-/// Interval between checks of the disk space, in bytes read.
+/// Number of bytes that are read between two checks of the disk space.
 const BYTES_BETWEEN_CHECKS: u64 = 4 << 20;
 
-/// A reader that fails once more than `room` bytes were read, or if the disk of `folder` is nearly
+/// A reader that fails if it has read more than `room` bytes, or if the disk of `folder` is nearly
 /// full.
 struct BoundedReader<'a, R> {
     from: R,
@@ -286,8 +288,8 @@ impl<R: io::Read> io::Read for BoundedReader<'_, R> {
     }
 }
 
-/// Returns `error` extended by its innermost source, because the text of an unpacking error lacks
-/// the reason.
+/// Returns `error` with the text of its innermost source added, because the text of an unpacking
+/// error lacks the reason.
 fn with_reason(error: io::Error) -> io::Error {
     let mut reason = error.get_ref().and_then(std::error::Error::source);
     while let Some(deeper) = reason.and_then(std::error::Error::source) {
@@ -299,7 +301,8 @@ fn with_reason(error: io::Error) -> io::Error {
     }
 }
 
-/// Replaces an error about an invalid header, because its text repeats data of the board.
+/// Replaces the text of an error about an invalid header, because the text repeats data from the
+/// board.
 fn in_plain_words(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::Other => io::Error::new(
@@ -331,8 +334,8 @@ fn check_disk(folder: &Path) -> io::Result<()> {
 /// all.
 ///
 /// # Errors
-/// Returns errors of reading and writing; `InvalidData` for an invalid archive, `UnexpectedEof` if
-/// the archive is incomplete, `AlreadyExists` if `out` exists.
+/// Returns `InvalidData` if the archive is invalid, `UnexpectedEof` if it is incomplete,
+/// `AlreadyExists` if `out` exists, or an error if reading or writing fails.
 pub fn receive(from: impl io::Read, out: &Path) -> io::Result<BoardOutput> {
     let place = out
         .parent()

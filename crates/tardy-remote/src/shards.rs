@@ -1,4 +1,4 @@
-//! The parts of a lab experiment that several machines measured.
+//! Merges the parts (shards) of a lab experiment that several machines measured.
 
 use std::fs;
 use std::io;
@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 /// if one machine had measured them all. Shards that do not exist are skipped.
 ///
 /// # Errors
-/// Returns errors of the file system. After an error, guests that were not moved stay in their
-/// shards.
+/// Returns an error if a folder cannot be read, made, moved or removed. After an error, guests that
+/// were not moved stay in their shards.
 pub fn bring_together(shards: &[PathBuf], out: &Path) -> io::Result<()> {
     for shard in shards.iter().filter(|shard| shard.exists()) {
         for variant in entries(shard)? {

@@ -1,10 +1,10 @@
 //! OpenSSH's client, which runs each step on a board.
 //!
-//! A client program is used instead of a library, because users have set up and trust its
-//! configuration, keys, agents and jump hosts. Each step is a separate connection: six in all, and
-//! one more for each copied file. A shared connection would be faster, but it keeps the standard
-//! error of its first step open. Users who want shared connections have configured OpenSSH for that
-//! already.
+//! tardy runs the client program instead of using a library, because users have already configured
+//! it, and trust its keys, agents and jump hosts. Each step is a separate connection: six in all,
+//! and one more for each copied file. A shared connection would be faster, but the standard error
+//! of its first step stays open as long as the connection. Users who want shared connections have
+//! configured OpenSSH for that already.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ pub struct Ssh {
 
 impl Ssh {
     /// Returns a command that runs `line` in a shell on the machine. The command is killed when
-    /// this process dies. Its standard streams are /dev/null until the caller sets them.
+    /// this process dies. The command's standard streams are /dev/null until the caller sets them.
     #[must_use]
     pub fn shell(&self, address: &Address, line: &str) -> Command {
         let mut words: Vec<OsString> = vec!["-T".into()];
@@ -62,13 +62,13 @@ impl Ssh {
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         child::kill_with_parent(&mut command);
-        // When the terminal closes, ssh survives, so the commands can end early and their results
-        // are still copied.
+        // If the terminal closes, ssh keeps running, so that the commands can be stopped early and
+        // their results are still copied.
         child::ignore_hang_up(&mut command);
         command
     }
 
-    /// Returns a command that runs a program on the machine. Each word is quoted, whatever it
+    /// Returns a command that runs a program on the machine. Each word is quoted, no matter what it
     /// contains.
     #[must_use]
     pub fn program<S: AsRef<str>>(&self, address: &Address, words: &[S]) -> Command {

@@ -1,5 +1,5 @@
-//! One ssh(1) process that does one step on a board. The step's output takes bounded memory, and a
-//! board that does not answer is given up.
+//! One ssh(1) process that does one step on a board. The memory for the step's output is limited,
+//! and the step fails if the board does not answer in time.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -13,27 +13,28 @@ use std::time::{Duration, Instant};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// Limit for the output of a step, in bytes.
 const OUTPUT_BYTES_MAX: u64 = 1 << 20;
-/// Number of bytes kept from the end of standard error, where ssh reports the reason.
+/// Number of bytes at the end of standard error that are kept, because ssh reports there why it
+/// failed.
 const WORDS_BYTES: usize = 16 << 10;
 /// Size of one read in bytes. At most [`PIECES`] such pieces wait for the reader.
 const PIECE_BYTES: usize = 64 << 10;
 const PIECES: usize = 4;
 /// Interval between checks of the time and the end of the process.
 const TICK: Duration = Duration::from_millis(50);
-/// Maximum time for which the pipes are read after the process has ended. A background process of
-/// ssh (ControlPersist) can hold them open for longer.
+/// Maximum time for which the pipes are read after the process has ended. Without this limit, a
+/// background process of ssh (ControlPersist) could hold the pipes open for longer.
 const BEHIND_END: Duration = Duration::from_secs(1);
 
-/// The purpose of a step, which decides how long it may take.
+/// What a step does, which decides how long it may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WaitKind {
     /// Work before the command starts. The step ends at once when the user stops the command.
     Preparation,
     /// A short answer from the board.
     Answer,
-    /// The wait for the end of the command, without a time limit until the user stops the command.
+    /// Waiting for the end of the command; there is no time limit until the user stops the command.
     Command,
-    /// The transfer of data. Each piece of it restarts the time limit.
+    /// The transfer of data. The time limit starts again with each piece of data.
     Data,
 }
 
@@ -60,8 +61,8 @@ enum Piece {
     OutputEnd,
 }
 
-/// A running step. Reading it returns the standard output of its process; dropping it kills the
-/// process.
+/// A running step. Reading this value returns the standard output of the step's process; dropping
+/// it kills the process.
 pub(crate) struct Step<'a> {
     child: Child,
     limits: Limits<'a>,
@@ -78,7 +79,7 @@ impl<'a> Step<'a> {
     /// Starts `command`, which reads `input`.
     ///
     /// # Errors
-    /// Returns errors of starting the process.
+    /// Returns an error if the process cannot be started.
     pub(crate) fn start(
         mut command: Command,
         input: Option<File>,
@@ -116,8 +117,8 @@ impl<'a> Step<'a> {
     /// Reads the whole output of the process and waits for its end.
     ///
     /// # Errors
-    /// Returns errors of reading; `TimedOut`; `ConnectionAborted` if the user stopped the command;
-    /// `FileTooLarge`.
+    /// Returns an error if reading fails; `TimedOut`; `ConnectionAborted` if the user stopped the
+    /// command; `FileTooLarge`.
     pub(crate) fn printed(mut self) -> io::Result<StepOutput> {
         let mut output = Vec::new();
         (&mut self)
@@ -143,7 +144,7 @@ impl<'a> Step<'a> {
     /// Waits for the end of the process. Returns its status, and the end of its standard error.
     ///
     /// # Errors
-    /// Returns the errors of [`Self::printed`].
+    /// Fails as [`Self::printed`] does.
     pub(crate) fn finish(mut self) -> io::Result<(ExitStatus, Vec<u8>)> {
         loop {
             if let Some(status) = self.child.try_wait()? {
@@ -156,7 +157,7 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// Receives one piece within `wait`. Returns whether there was a piece.
+    /// Waits for one piece, but no longer than `wait`. Returns whether a piece came.
     fn take_piece(&mut self, wait: Duration) -> io::Result<bool> {
         let piece = self.pieces.recv_timeout(wait);
         let has_piece = piece.is_ok();
@@ -300,8 +301,8 @@ mod tests {
 
     #[test]
     fn a_step_that_hangs_is_given_up_wherever_it_does() {
-        // The second line leaves a child that holds the pipes open. The third closes the pipes and
-        // continues to run.
+        // The second line of the script leaves a child that holds the pipes open. The third line
+        // closes the pipes and continues to run.
         for line in [
             "sleep 60",
             "echo a; sleep 60 & wait",

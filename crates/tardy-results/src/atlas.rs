@@ -1,5 +1,6 @@
-//! An atlas: kernels under loads. Each cell has the latencies of several replicas. Changes from one
-//! release to the next are listed.
+//! An atlas is a table of kernels and loads. Each cell has the latencies of several runs of the
+//! same kernel under the same load (replicas). The atlas also lists changes from one release to the
+//! next.
 
 mod changes;
 
@@ -23,8 +24,8 @@ pub struct KernelInput {
     pub name: String,
     /// The package that contains the kernel.
     pub package: Option<String>,
-    /// Additional words of the kernel's command line. Kernels with different words are not
-    /// compared.
+    /// Words that are added to the kernel's command line. Kernels with different command-line words
+    /// are not compared.
     pub words: Vec<String>,
 }
 
@@ -41,14 +42,15 @@ pub struct CellInput {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CellFailure {
     pub words: String,
-    /// Whether the kernel failed. Otherwise, the load or the probe cannot run on the kernel.
+    /// Whether the kernel itself failed. If not, the kernel works, but the load or the probe cannot
+    /// run on it.
     pub is_of_kernel: bool,
 }
 
 /// The runs from which an atlas is computed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AtlasInput {
-    /// The meaning of the numbers, as a sentence.
+    /// A sentence that states what the numbers mean.
     pub meaning: String,
     pub kernels: Vec<KernelInput>,
     /// Kernels that are missing in the atlas, each with the reason.
@@ -64,7 +66,8 @@ pub struct AtlasInput {
 pub struct Atlas {
     pub meaning: String,
     pub replicas: u32,
-    /// Time between two wake-ups of the probe. A shorter delay can fall between two wake-ups.
+    /// Time between two wake-ups of the probe. A delay that is shorter can fall between two
+    /// wake-ups and stay unseen.
     pub period_ns: Option<Nanos>,
     pub kernels: Vec<AtlasKernel>,
     /// Kernels that are missing in the atlas, each with the reason.
@@ -85,19 +88,19 @@ pub struct AtlasKernel {
     pub words: Vec<String>,
     /// The release from `uname -r`; `None` if no run records it.
     pub release: Option<String>,
-    /// The preemption model: none, voluntary, full, lazy or rt. An RT kernel whose model is not
-    /// full has rt and that model, such as rt-lazy.
+    /// The preemption model: none, voluntary, full, lazy or rt. For an RT kernel whose model is not
+    /// full, the value is `rt-` and that model, such as rt-lazy.
     pub model: Option<String>,
 }
 
-/// A kernel under a load.
+/// A cell of the table: a kernel under a load.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct AtlasCell {
     /// Number of replicas with samples.
     pub runs: u32,
     /// Why the other replicas have no samples.
     pub failures: Vec<CellFailure>,
-    /// The latencies; absent without samples.
+    /// The latencies; absent if there are no samples.
     pub numbers: Option<CellNumbers>,
 }
 
@@ -109,7 +112,7 @@ pub struct CellNumbers {
     pub p99_ns: Nanos,
     pub p999_ns: Nanos,
     pub max_ns: Nanos,
-    /// The 99.9 % latency of each replica.
+    /// The 99.9 % quantile of the latencies of each replica.
     pub p999_of_runs_ns: Vec<Nanos>,
     /// The largest latency of each replica.
     pub max_of_runs_ns: Vec<Nanos>,
@@ -168,7 +171,8 @@ impl Atlas {
         }
     }
 
-    /// Returns how many replicas have a result (samples or a failure), and how many are planned.
+    /// Returns the number of replicas with a result (samples or a failure), and the number of
+    /// planned replicas.
     #[must_use]
     pub fn complete(&self) -> (usize, usize) {
         let of_cell = |cell: &AtlasCell| cell.runs as usize + cell.failures.len();
@@ -214,8 +218,8 @@ fn gather<'a>(
 }
 
 impl CellRuns {
-    /// Adds a run. Its last phase is the one under load, because an idle phase precedes a named
-    /// load.
+    /// Adds a run. The samples under load are in the run's last phase, because an idle phase
+    /// precedes a named load.
     fn add(&mut self, run: &LoadedRun) {
         let phase = run.record.phases.last().map(|phase| phase.name.as_str());
         let probe = run.probes().first().copied();
@@ -261,7 +265,7 @@ impl CellRuns {
     }
 }
 
-/// Returns the quantile `share` of the latencies.
+/// Returns the quantile of the latencies at the fraction `share`.
 fn quantile(latency: &Histogram, share: f64) -> Option<Nanos> {
     let samples = latency.count();
     let rank = ((share * samples as f64).ceil() as u64).clamp(1, samples.max(1));
@@ -269,7 +273,7 @@ fn quantile(latency: &Histogram, share: f64) -> Option<Nanos> {
 }
 
 /// Returns the preemption model as a value of `preempt=`; `None` if it is unknown. For an RT
-/// kernel, it is `rt`, or, if its model is not full, `rt-` and the model.
+/// kernel, this is `rt`; if its model is not full, it is `rt-` and the model.
 fn model(kernel: &KernelFacts) -> Option<String> {
     let preemption = kernel.preemption.as_ref()?;
     let mode = preemption.mode.as_deref();

@@ -19,15 +19,15 @@ use crate::explain::cycles::loops;
 
 /// Maximum number of wake-ups, and of cycles, that are listed individually.
 const WORST_MAX: usize = 10;
-/// Number of rows in a recording without an end, after which further threads share one row for each
-/// kind of waker.
+/// Maximum number of rows for single threads if the recording has no set end. Further threads share
+/// one row for each kind of waker.
 const ROWS_MAX: usize = 256;
-/// Memory budget of each distribution in a recording without an end.
+/// Memory budget of each distribution if the recording has no set end.
 const BOUNDED: Budget = Budget {
     pages: 4,
     values: 1024,
 };
-/// Used instead of a thread ID for all threads without a separate row.
+/// Stands for the thread ID in the rows that all threads without their own rows share.
 const OTHERS: i32 = 0;
 
 /// Why a recording ended.
@@ -62,18 +62,19 @@ pub struct AttachTrace {
     pub events: u64,
     /// Number of gaps in the trace where events were lost.
     pub losses: u64,
-    /// Number of lost events, as far as the kernel counted them.
+    /// Number of lost events that the kernel counted; it may have lost more.
     pub lost_events: u64,
-    /// Number of gaps where events were lost that are needed only to explain cycles.
+    /// Number of gaps whose lost events are needed only to explain cycles, not to measure
+    /// latencies.
     pub explanation_losses: u64,
-    /// Number of lost events that are needed only to explain cycles.
+    /// Number of lost events that are needed only to explain cycles, not to measure latencies.
     pub lost_explanations: u64,
     /// Reason, other than lost events, why the recording is incomplete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub incomplete: Option<String>,
 }
 
-/// The outcomes of the timers of one kind.
+/// How often the timers of one kind ended in each outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct KindCounts {
     pub timer: TimerKind,
@@ -89,14 +90,14 @@ pub struct Figures {
     pub max_ns: Nanos,
 }
 
-/// A thread's wake-ups of one kind.
+/// All wake-ups of one kind of a thread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ThreadRow {
     pub thread: i32,
     pub name: String,
     /// The kind of wake-up, as in the name of the series.
     pub kind: String,
-    /// The name of the series in a run folder, where series of threads with the same name are also
+    /// The name of the series in a run folder. There, series of threads with the same name are
     /// numbered as copies.
     pub series: String,
     pub woken_by: WokenBy,
@@ -104,16 +105,16 @@ pub struct ThreadRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timer: Option<TimerKind>,
     pub wake_ups: u64,
-    /// Number of wake-ups that missed the deadline; absent without a deadline.
+    /// Number of wake-ups that missed the deadline; absent if there is no deadline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub misses: Option<u64>,
-    /// Number of wake-ups whose latency is a lower bound, because the trace has no switch to the
-    /// thread.
+    /// Number of wake-ups whose latency is only a lower bound, because the trace has no switch to
+    /// the thread.
     pub unseen: u64,
     #[serde(flatten)]
     pub lateness: Figures,
-    /// The parts of the latency that this kind of wake-up has, in order of time. Quantiles of parts
-    /// do not add up to the quantile of their sum.
+    /// The parts of the latency that this kind of wake-up has, in chronological order. Quantiles of
+    /// parts do not add up to the quantile of their sum.
     pub parts: Vec<PartFigures>,
 }
 
@@ -125,7 +126,7 @@ pub struct PartFigures {
     pub figures: Figures,
 }
 
-/// One of the worst wake-ups.
+/// One of the wake-ups with the largest latencies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WorstWakeUp {
     pub thread: i32,
@@ -140,7 +141,7 @@ pub struct WorstWakeUp {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock: Option<TimerClock>,
     pub cpu: u32,
-    /// The due time on the monotonic clock, also if the timer uses another clock.
+    /// The due time, always on the monotonic clock, even if the timer uses another clock.
     pub due_ns: Nanos,
     /// Time since the start of the recording.
     pub at_ns: Nanos,
@@ -149,14 +150,14 @@ pub struct WorstWakeUp {
     pub parts: BTreeMap<&'static str, i64>,
 }
 
-/// Number of wake-ups by timers of one clock.
+/// Number of wake-ups caused by the timers of one clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ClockCount {
     pub clock: TimerClock,
     pub wake_ups: u64,
 }
 
-/// The result of `tardy attach`.
+/// What `tardy attach` found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AttachResult {
     /// The program; absent if every real-time thread of the machine was recorded.
@@ -164,7 +165,7 @@ pub struct AttachResult {
     /// The functions between which time was measured; absent if wake-ups were measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub functions: Option<[String; 2]>,
-    /// Number of recorded threads, including threads that no timer woke.
+    /// Number of recorded threads, including those that no timer woke.
     pub threads_followed: usize,
     pub end: AttachEnd,
     /// Start of the recording on the monotonic clock.
@@ -176,30 +177,30 @@ pub struct AttachResult {
     /// The threads, worst first.
     pub threads: Vec<ThreadRow>,
     pub timers: Vec<KindCounts>,
-    /// The outcomes of the threads' wake-ups.
+    /// How often the threads' wake-ups had each outcome.
     pub wakings: WakingCounts,
-    /// Number of wake-ups by something other than the threads' timers.
+    /// Number of wake-ups that were not caused by the threads' timers.
     pub other_wake_ups: u64,
     pub clocks: Vec<ClockCount>,
     /// The worst wake-ups, worst first.
     pub worst: Vec<WorstWakeUp>,
-    /// The activity of the threads between their sleeps, and the longest cycles.
+    /// What the threads did between their sleeps, and the longest cycles.
     pub cycles: Cycles,
     /// The threads to which the rules for real-time loops apply.
     pub loops: Vec<LoopRow>,
     pub trace: AttachTrace,
-    /// Notes that a reader of the numbers needs.
+    /// Notes that a reader needs to understand the numbers.
     pub notes: Vec<String>,
-    /// The notes that give a reason why wake-ups may be missing.
+    /// Those notes that explain why wake-ups may be missing.
     #[serde(skip)]
     pub unsure: Vec<String>,
-    /// The verdict on the deadline; absent without a deadline.
+    /// The verdict on the deadline; absent if there is no deadline.
     pub verdict: Option<Verdict>,
     /// The run folder, if one was written.
     pub folder: Option<String>,
 }
 
-/// Facts about the recording other than its wake-ups.
+/// Facts about the recording, apart from its wake-ups.
 #[derive(Debug, Clone)]
 pub struct AttachFacts {
     pub process: Option<AttachedProcess>,
@@ -210,13 +211,13 @@ pub struct AttachFacts {
     pub length: Nanos,
     /// Number of threads that were followed.
     pub threads: usize,
-    /// The last names of the followed threads and of the threads that woke them.
+    /// The most recent name of each followed thread, and of each thread that woke one of them.
     pub names: BTreeMap<i32, String>,
     pub counts: Vec<(TimerKind, TimerCounts)>,
     pub wakings: WakingCounts,
     pub other_wake_ups: u64,
     pub cycles: Cycles,
-    /// Why it is unknown in which functions threads slept; absent if it is known.
+    /// The reason why the functions in which threads slept are unknown; absent if they are known.
     pub no_stacks: Option<String>,
     pub trace: AttachTrace,
     pub folder: Option<String>,
@@ -227,7 +228,7 @@ pub struct AttachFacts {
 pub struct Tally {
     requirement: Requirement,
     rows: BTreeMap<(i32, WakeUpKind), Row>,
-    /// Maximum number of pairs of a thread and a kind that have a separate row.
+    /// Maximum number of pairs of a thread and a kind of wake-up that have their own row.
     rows_max: usize,
     budgets: (Budget, Budget),
     all: Histogram,
@@ -244,7 +245,7 @@ struct Row {
     unseen: u64,
 }
 
-/// Returns the requirement for the wake-ups.
+/// Returns the requirement that the wake-ups must meet.
 #[must_use]
 pub fn requirement(deadline: Option<Nanos>, misses: Option<f64>) -> Requirement {
     Requirement {
@@ -254,8 +255,8 @@ pub fn requirement(deadline: Option<Nanos>, misses: Option<f64>) -> Requirement 
 }
 
 impl Tally {
-    /// Creates an empty tally. `deadline` and `misses`, the fraction of wake-ups that may exceed
-    /// the deadline, form the requirement.
+    /// Creates an empty tally. `deadline` is the requirement's deadline; `misses` is the fraction
+    /// of wake-ups that may exceed it.
     #[must_use]
     pub fn new(deadline: Option<Nanos>, misses: Option<f64>) -> Self {
         let requirement = requirement(deadline, misses);
@@ -271,8 +272,8 @@ impl Tally {
         }
     }
 
-    /// Returns the tally for a recording without an end: after `ROWS_MAX` rows, the wake-ups of
-    /// further threads are counted together.
+    /// Returns the tally for a recording without a set end. After `ROWS_MAX` rows, it counts the
+    /// wake-ups of all further threads together.
     #[must_use]
     pub fn bounded(self) -> Self {
         Self {
@@ -319,13 +320,13 @@ impl Tally {
         }
     }
 
-    /// Computes the result.
+    /// Computes the result of the recording.
     #[must_use]
     pub fn result(mut self, mut attached: AttachFacts) -> AttachResult {
         self.keep_worst();
         attached.cycles.worst.truncate(WORST_MAX);
         let loops = loops(&attached.cycles);
-        // `loops` has these rules with their texts.
+        // `loops` contains these rules, with their texts.
         attached.cycles.rules.clear();
         attached.names.insert(OTHERS, "others".to_owned());
         let name = |thread: i32| attached.names.get(&thread).cloned().unwrap_or_default();
@@ -440,8 +441,8 @@ impl Tally {
             ));
         }
         let unseen: u64 = threads.iter().map(|row| row.unseen).sum();
-        // A few wake-ups without a switch are normal, because a thread may be woken while it is
-        // still going to sleep.
+        // A few wake-ups are normally not followed by a switch to the thread, because a thread may
+        // be woken while it is still going to sleep.
         if unseen * 10 > self.all.count() {
             notes.push(format!(
                 "the trace has no switch to the thread for {unseen} of {} wake-ups: their latency \
@@ -511,7 +512,8 @@ impl AttachResult {
     }
 }
 
-/// Returns how many parts at the start of [`Parts::NAMES`] a wake-up by `by` does not have.
+/// Returns how many parts of the latency are missing if the wake-up was caused by `by`. These are
+/// the first in [`Parts::NAMES`].
 fn parts_before(by: WokenBy) -> usize {
     match by {
         WokenBy::Timer => 0,
@@ -541,7 +543,7 @@ fn unsure(timers: &[KindCounts], wakings: WakingCounts, trace: &AttachTrace) -> 
     trace.incomplete.iter().cloned().chain(words).collect()
 }
 
-/// Returns the median, the 99 % quantile and the largest value; `None` without values.
+/// Returns the median, the 99 % quantile and the largest value; `None` if there are no values.
 fn figures(histogram: &Histogram) -> Option<Figures> {
     let count = histogram.count();
     let values = histogram.values_at(&[count.div_ceil(2), count - count / 100]);

@@ -9,7 +9,7 @@ use tardy_core::units::Nanos;
 use tardy_run::folder::{self, FolderError};
 use tardy_samples::read_series::{SeriesError, SeriesFile};
 
-/// Which sample is chosen.
+/// Selects a sample of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SampleChoice {
     /// The sample with the N-th largest latency of all series, counted from 1.
@@ -17,7 +17,7 @@ pub enum SampleChoice {
     At(SamplePlace),
 }
 
-/// A series, and the number of a sample in it, from 0. Written as `SERIES:NUMBER`.
+/// A sample given by its series and its number in the series, from 0. Written as `SERIES:NUMBER`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SamplePlace {
     /// Name of the series' file in `samples/`, without its ending.
@@ -56,7 +56,7 @@ pub struct ChosenSample {
     pub phase: Option<String>,
 }
 
-/// Why there is no such sample.
+/// Why the chosen sample does not exist.
 #[derive(Debug, thiserror::Error)]
 pub enum ChoiceError {
     #[error(transparent)]
@@ -78,7 +78,7 @@ pub enum ChoiceError {
 /// Returns the chosen sample of the run in `folder`.
 ///
 /// # Errors
-/// Returns [`ChoiceError`].
+/// Fails with a [`ChoiceError`] if the run cannot be read or has no such sample.
 pub fn chosen_sample(folder: &Path, choice: &SampleChoice) -> Result<ChosenSample, ChoiceError> {
     let record = folder::open(folder)?;
     let samples = record

@@ -1,24 +1,26 @@
-//! Compares runs: the differences with their intervals, whether they matter, and other changes
-//! between the runs.
+//! Compares runs: computes their differences with intervals, decides whether the differences
+//! matter, and lists other changes between the runs.
 //!
-//! With at least four runs per side, each run counts as one number (Hodges and Lehmann's shift).
-//! Fewer runs cannot exclude chance at 95 %, so blocks of time are resampled instead. If only
-//! histograms exist, order statistics are used. Intervals from blocks are widened so that the
-//! intervals of all rows are right at the same time, with the stated confidence (Bonferroni).
-//! Intervals from runs are widened so that the intervals of all tables are right at the same time,
-//! because the quantiles of one run change together. The verdict on a row follows from its
-//! interval. A worse table of one load makes the whole comparison worse or mixed. An inconclusive
-//! table does not change the verdict of a comparison that is better.
+//! If each side has at least four runs, each run counts as one number (Hodges and Lehmann's shift).
+//! With fewer runs per side, such a test could never reach 95 % confidence, so blocks of time are
+//! resampled instead. If a run has only histograms, the intervals come from order statistics.
+//! Intervals from blocks are widened so that all rows' intervals together contain the true values
+//! with a probability of 99 % (Bonferroni). Intervals from runs are widened only for the number of
+//! tables, because all quantiles of one run change together. The verdict on a row follows from its
+//! interval. If the table of any load is worse, the verdict on the whole comparison is worse or
+//! mixed. If some tables are better and the others inconclusive, the verdict is better.
 //!
-//! With fewer than four runs per side, a quantile is compared if each side has 30 independent
-//! samples beyond it. A quantile that the user named is compared if both sides bound it. With at
-//! least four runs per side, a quantile is compared if the shortest run has 10 samples beyond it. A
-//! bound of a quantile needs only four samples, but the difference of two such bounds decides
-//! nothing, and would make the whole comparison inconclusive. The number of independent samples is
-//! the smaller one of the estimates from the extremal index and from time blocks.
+//! If a side has fewer than four runs, a quantile is compared if each side has 30 independent
+//! samples beyond it. A quantile that the user named is also compared if both sides have enough
+//! samples to bound it. With at least four runs per side, a quantile is compared if the shortest
+//! run has 10 samples beyond it. To bound one quantile, four samples beyond it suffice. But a
+//! difference of two quantiles with so few samples decides nothing, and would make the whole
+//! comparison inconclusive. The number of independent samples is estimated from the extremal index
+//! and from time blocks; the smaller estimate counts.
 //!
-//! Runs in virtual time are not random samples. With one replica per side, the values are compared
-//! without an interval, and with several replicas, each replica counts as one number.
+//! Runs in virtual time are not random samples, and are compared differently. With one replica per
+//! side, the values are compared without an interval. With several replicas, each replica counts as
+//! one number.
 
 mod alike;
 pub mod blocks;

@@ -1,4 +1,4 @@
-//! Summaries of runs of kind `cost`, and published numbers to compare them with.
+//! Summarises runs of kind `cost`, and lists published numbers to compare them with.
 
 pub mod reference;
 pub mod run;

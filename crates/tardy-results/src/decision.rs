@@ -1,8 +1,8 @@
 //! Decides whether a deadline needs PREEMPT_RT. `advise`, `doctor`, `show` and reports all print
 //! this answer.
 //!
-//! Measurements have priority over facts about the machine, and these have priority over the rules
-//! of a paper. The answer states which of them decided.
+//! Measurements take precedence over facts about the machine, and such facts over the rules of a
+//! paper. The answer states which of these three was decisive.
 
 use std::cmp::Reverse;
 
@@ -11,8 +11,7 @@ use tardy_core::units::Nanos;
 use tardy_core::verdict::Outcome;
 use tardy_machine::facts::{CompiledPreemption, MachineFacts, Preemption};
 
-/// Preemption models, ordered by how much throughput a kernel gives up for response time; the
-/// kernel that gives up least comes first.
+/// Preemption models, sorted by how much throughput a kernel gives up for response time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PreemptionModel {
@@ -39,18 +38,18 @@ impl PreemptionModel {
     }
 }
 
-/// The measurement of one kernel.
+/// What was measured on one kernel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MeasuredKernel {
     pub name: String,
     pub model: Option<PreemptionModel>,
-    /// The verdict on the deadline; absent without a deadline, and in virtual time.
+    /// The verdict on the deadline; absent if there is no deadline, or in virtual time.
     pub outcome: Option<Outcome>,
-    /// Whether the verdict failed only because too many periods were skipped.
+    /// Whether the verdict is "failed" only because too many periods were skipped.
     pub skipped_too_many: bool,
     /// The largest latency, plus the length of the work if it is known.
     pub largest: Nanos,
-    /// Whether no load ran.
+    /// Whether the measurement was made without load.
     pub is_idle: bool,
     pub is_virtual_time: bool,
 }
@@ -75,9 +74,9 @@ impl MeasuredKernel {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleAnswer {
     pub needs_real_time: bool,
-    /// The reason for the answer, as a clause.
+    /// The reason for the answer, as a clause of a sentence.
     pub reason: String,
-    /// The paper and the section.
+    /// The paper and the section that contain the rule.
     pub source: String,
 }
 
@@ -86,7 +85,8 @@ pub struct RuleAnswer {
 pub struct Question {
     pub kernels: Vec<MeasuredKernel>,
     pub deadline: Option<Nanos>,
-    /// Whether the machine is virtual: the measured machine, or this one if none was measured.
+    /// Whether the measured machine is virtual; if none was measured, whether this machine is
+    /// virtual.
     pub is_virtual_machine: bool,
     /// The answer of the rules; absent if the work was not described.
     pub rules: Option<RuleAnswer>,
@@ -98,9 +98,9 @@ pub struct Question {
 pub enum Answer {
     No,
     Yes,
-    /// A kernel without PREEMPT_RT was late, and no kernel with it was measured.
+    /// A kernel without PREEMPT_RT missed the deadline, and no kernel with PREEMPT_RT was measured.
     Perhaps,
-    /// A kernel with PREEMPT_RT was late as well.
+    /// Even a kernel with PREEMPT_RT missed the deadline.
     NotEnough,
     Unknown,
 }
@@ -119,8 +119,8 @@ pub enum DecidedBy {
 pub struct Decision {
     pub answer: Answer,
     pub decided_by: DecidedBy,
-    /// The kernel that the reason is about: the least preemptible kernel that suffices, or the
-    /// kernel that comes closest.
+    /// The kernel to which the reason applies: of the kernels that meet the deadline, the least
+    /// preemptible; if none meets it, the kernel that comes closest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
     /// The complete answer as text.
@@ -486,7 +486,7 @@ mod tests {
         assert_eq!(found.answer, Answer::Unknown, "{}", found.text);
         let found = of(&[unknown(Outcome::Passed), ordinary.clone()]);
         assert_eq!(found.answer, Answer::No, "{}", found.text);
-        // A kernel on which no load ran decides nothing, either.
+        // A kernel on which no load ran does not decide the answer either.
         let idle = MeasuredKernel {
             is_idle: true,
             ..ordinary

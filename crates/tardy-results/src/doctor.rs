@@ -7,7 +7,7 @@ use tardy_machine::checks::{Finding, Importance, Profile, State};
 use crate::decision::Decision;
 use crate::exit::Exit;
 
-/// The checks of a machine for one kind of work.
+/// The result of checking whether a machine suits one kind of work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Diagnosis {
     /// The machine in one line.
@@ -18,22 +18,23 @@ pub struct Diagnosis {
     pub cpus: CpuList,
     /// Name and process ID of the checked program, if the user named one.
     pub program: Option<String>,
-    /// Whether PREEMPT_RT is needed, as far as the machine's facts show it without a measurement.
+    /// Whether PREEMPT_RT is needed, as judged only from the facts about the machine, without a
+    /// measurement.
     pub decision: Decision,
     /// The findings of all checks, most important first.
     pub findings: Vec<Finding>,
 }
 
 impl Diagnosis {
-    /// Returns the findings with a fault, most important first. Equally important findings stay in
-    /// the order of the table.
+    /// Returns the findings that are faults, most important first. Faults of equal importance stay
+    /// in the order of the table.
     pub fn faults(&self) -> impl Iterator<Item = &Finding> {
         self.findings
             .iter()
             .filter(|finding| finding.is_improvable())
     }
 
-    /// Returns the number of findings whose state `is_wanted` selects.
+    /// Returns the number of findings whose state is selected by `is_wanted`.
     pub fn count(&self, is_wanted: fn(&State) -> bool) -> usize {
         self.findings
             .iter()
@@ -41,9 +42,9 @@ impl Diagnosis {
             .count()
     }
 
-    /// Returns the exit code: always [`Exit::Done`] without `fail_on`. Otherwise, findings of this
-    /// importance and above decide: a fault fails, and an unknown state makes the result
-    /// inconclusive.
+    /// Returns the exit code. Without `fail_on`, it is always [`Exit::Done`]. With `fail_on`, only
+    /// findings of at least this importance count: a fault makes the command fail, and an unknown
+    /// state makes the result inconclusive.
     #[must_use]
     pub fn exit(&self, fail_on: Option<Importance>) -> Exit {
         let Some(least) = fail_on else {

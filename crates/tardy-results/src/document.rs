@@ -1,12 +1,13 @@
-//! JSON documents of commands. The first key of each document names its format, so readers can
-//! refuse unknown formats.
+//! Writes the JSON documents of commands. The first key of each document names its format, so that
+//! readers can refuse formats that they do not know.
 //!
-//! Schemas are stored files. The schemas are not derived from the types, because the build would
-//! need another macro for three hundred types. Tests check every document against its schema. The
-//! schemas forbid unknown keys, although readers must ignore such keys.
+//! The schemas are files in the source tree. They are not derived from the types, because this
+//! would need another macro on three hundred types. Tests check every document against its schema.
+//! The schemas forbid unknown keys, although readers must ignore such keys.
 //!
-//! A format is a name and a version under the key `format`, which no result type uses for anything
-//! else. A document that is extracted from its file still names its format.
+//! A format is identified by a name and a version, under the key `format`. No result type uses this
+//! key for anything else. Because the format is in the document, a document that is copied out of
+//! its file still names it.
 
 use serde::Serialize;
 
@@ -33,12 +34,12 @@ impl Format {
     pub const ADVISE: Self = Self::first("advise");
     pub const ADVISE_PAPER: Self = Self::first("advise-paper");
     pub const ATTACH: Self = Self::first("attach");
-    /// In version 1 (2026-11), `skipped` was `missed`.
+    /// In version 1 (2026-11), the key `skipped` was named `missed`.
     pub const BREAKDOWN: Self = Self {
         name: "breakdown",
         version: 2,
     };
-    /// In version 1 (2026-11), `skipped` was `missed`.
+    /// In version 1 (2026-11), the key `skipped` was named `missed`.
     pub const COMPARE: Self = Self {
         name: "compare",
         version: 2,
@@ -51,7 +52,8 @@ impl Format {
     pub const EXPLAIN_CYCLES: Self = Self::first("explain-cycles");
     pub const EXPLAIN_RUN: Self = Self::first("explain-run");
     pub const EXPLAIN_TRACE: Self = Self::first("explain-trace");
-    /// In version 1 (2026-11), the key `format` was a number. In version 2, `skipped` was `missed`.
+    /// In version 1 (2026-11), the value of `format` was a number. In version 2, the key `skipped`
+    /// was named `missed`.
     pub const EXPORT: Self = Self {
         name: "export",
         version: 3,
@@ -72,7 +74,7 @@ impl Format {
     pub const RESPOND: Self = Self::first("respond");
     pub const SECTIONS: Self = Self::first("sections");
     pub const SECTIONS_COMPARE: Self = Self::first("sections-compare");
-    /// In version 1 (2026-11), `skipped` was `missed`.
+    /// In version 1 (2026-11), the key `skipped` was named `missed`.
     pub const SHOW: Self = Self {
         name: "show",
         version: 2,
@@ -86,10 +88,10 @@ impl Format {
         Self { name, version: 1 }
     }
 
-    /// Returns the document with `content`, which must be an object, and a final line end.
+    /// Returns the document as text, with a final line end. `content` must be an object.
     ///
     /// # Panics
-    /// Panics if the content is not an object of plain data. All result types are.
+    /// Panics if the content is not an object of plain data. All result types are such objects.
     #[must_use]
     pub fn document(self, content: &impl Serialize) -> String {
         let document = Document {

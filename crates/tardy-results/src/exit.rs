@@ -19,11 +19,13 @@ pub enum Exit {
     Usage = 2,
     /// This machine lacks a requirement of the command.
     Machine = 3,
-    /// The result is inconclusive: too few samples, a degraded set-up, or lost or unstored samples.
+    /// The result is inconclusive: there were too few samples, the set-up was degraded, or samples
+    /// were lost or not stored.
     Inconclusive = 4,
     /// `lab check` only: the kernel does not boot, so `git bisect run` skips the commit.
     Skip = 125,
-    /// `lab check` only: this machine cannot decide. `git bisect run` aborts at 128 and above.
+    /// `lab check` only: this machine cannot test the commit. `git bisect run` aborts at 128 and
+    /// above.
     StopBisect = 128,
     /// Stopped by a signal; the measured data are stored.
     Interrupted = 130,
@@ -36,8 +38,8 @@ impl From<Exit> for ExitCode {
 }
 
 impl Exit {
-    /// Returns the exit code of a run. A failed verdict has priority over an inconclusive one, and
-    /// an inconclusive one over an interruption.
+    /// Returns the exit code of a run. A failed verdict takes precedence over an inconclusive one,
+    /// and an inconclusive one over an interruption.
     #[must_use]
     pub fn of_run(summary: &Summary) -> Self {
         let decides_nothing = |warning: &Warning| {

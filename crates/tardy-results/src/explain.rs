@@ -1,9 +1,9 @@
 //! Explains late wake-ups in a trace: counts them, ranks the holders of the CPU, shows the worst
-//! wake-ups completely, and checks loops against rules.
+//! wake-ups in full, and checks whether loops follow the rules.
 //!
-//! A trace is read several times: to find its clock, due times and threshold, and for the
-//! explanation itself. Memory holds a histogram per component, a row per holder, and the worst
-//! wake-ups.
+//! A trace is read several times: first to find its clock, its due times and the threshold, then
+//! for the explanation itself. Memory use is small: only a histogram per component, a row per
+//! holder, and the worst wake-ups are stored.
 
 pub mod cycles;
 mod due;
@@ -44,17 +44,18 @@ pub use self::threshold::{Late, Ordinary, Threshold, ThresholdSource};
 /// Parameters for explaining a trace.
 #[derive(Debug, Clone)]
 pub struct Question {
-    /// The threads whose wake-ups are explained.
+    /// The threads whose wake-ups are to be explained.
     pub target: Target,
-    /// The name of the buffer to read. If absent, the buffer that has events is read.
+    /// The name of the buffer to read. If absent, the buffer that contains events is read.
     pub buffer: Option<String>,
-    /// Number of worst wake-ups that are shown completely.
+    /// Number of worst wake-ups that are shown in full.
     pub worst: usize,
     /// Which wake-ups are ranked.
     pub late: Late,
-    /// Whether the kernel preempts kernel code, if the user stated it.
+    /// Whether the kernel can preempt kernel code, if the user stated it.
     pub preemption: Option<Preemption>,
-    /// The period of the thread, if due times come from a grid that is fitted to its wake-ups.
+    /// The period of the thread; present if due times come from a grid that is fitted to the
+    /// thread's wake-ups.
     pub period: Option<Nanos>,
 }
 
@@ -71,13 +72,13 @@ pub enum ExplainError {
         /// The names of the buffers that exist.
         there: Vec<String>,
     },
-    /// The time stamps of the trace are not times.
+    /// The clock with which the trace was recorded does not give times.
     #[error(
         "the trace was recorded with the clock {0}, whose timestamps are not times: record the \
          trace with `trace-cmd record -C mono`"
     )]
     Clock(String),
-    /// The trace has no wake-up of the thread.
+    /// The trace contains no wake-up of the thread.
     #[error(
         "the trace has no wake-up of {asked}; it has wake-ups of {there}: name one with --task, \
          or record sched:sched_waking and sched:sched_switch of all threads"
@@ -111,23 +112,24 @@ pub struct Explanation {
     pub threshold: Threshold,
     /// Latencies of the ranked wake-ups; `None` if no wake-up is ranked.
     pub lateness: Option<Lateness>,
-    /// Latency by component, in order of time.
+    /// Latency by component, in chronological order.
     pub components: Vec<ComponentRow>,
     /// Holders of the CPU, sorted by the latency that they caused, largest first.
     pub holders: Vec<HolderRow>,
-    /// The wake-ups that are not ranked; absent if all are ranked.
+    /// The wake-ups that are not ranked; absent if all of them are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ordinary: Option<Ordinary>,
-    /// Ranked latency without a known holder, because events were lost, or because the trace
-    /// started after the due time.
+    /// The part of the ranked wake-ups' latency for which no holder is known, because events were
+    /// lost, or because the trace started after the due time.
     pub unexplained_ns: u64,
-    /// The part of the ranked latency that has two possible causes.
+    /// The part of the ranked wake-ups' latency that has two possible causes.
     pub cannot_tell_ns: u64,
     /// The worst wake-ups, worst first.
     pub worst: Vec<Story>,
     /// Rules of a real-time loop, with the number of violations.
     pub rules: Vec<RuleRow>,
-    /// The omissions of the file for Perfetto, if one was written and is incomplete.
+    /// The parts of the trace that are missing in the file for Perfetto, if such a file was written
+    /// and is incomplete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_out_of_perfetto: Option<LeftOut>,
 }
@@ -140,9 +142,10 @@ pub struct TraceFacts {
     /// The clock of the time stamps, as the file names it. `trace-cmd extract` sometimes names the
     /// clock of another buffer.
     pub clock: String,
-    /// Whether the time stamps use the monotonic clock, judged by their distance from the times
-    /// that timers read. If not, due times are about 1 us too late, because the time from the timer
-    /// interrupt to its timers is unknown. Latencies are then too small.
+    /// Whether the time stamps use the monotonic clock. To decide this, the time stamps of timers'
+    /// events are compared with the times that the timers read from their clock. If they use
+    /// another clock, due times are about 1 us too late, because the time from the timer interrupt
+    /// to the expiry of its timers is unknown. The computed latencies are then too small.
     pub is_monotonic: bool,
     /// Number of CPUs with events.
     pub cpus: usize,
@@ -151,16 +154,17 @@ pub struct TraceFacts {
     pub length_ns: u64,
     /// Number of places where events were lost.
     pub losses: u64,
-    /// Number of lost events, as far as the kernel counted them.
+    /// Number of lost events that the kernel counted; it may have lost more.
     pub lost_events: u64,
     /// Descriptions of damage in the file; only the first kinds are listed.
     pub damage: Vec<String>,
-    /// Whether the trace has `sched_waking`. If not, `sched_wakeup` is used, which comes about 1 us
-    /// later.
+    /// Whether the trace has `sched_waking` events. If not, the explanation uses `sched_wakeup`,
+    /// which comes about 1 us later.
     pub has_waking: bool,
-    /// Switches to the idle thread. Some kernels do not trace switches from the idle thread.
+    /// Number of switches to the idle thread. Some kernels do not trace switches from the idle
+    /// thread.
     pub switches_into_idle: u64,
-    /// Switches from the idle thread.
+    /// Number of switches from the idle thread.
     pub switches_out_of_idle: u64,
     /// Events that the explanation needs but the trace does not have.
     pub missing: Vec<&'static str>,
@@ -170,12 +174,12 @@ pub struct TraceFacts {
 #[derive(Debug, Serialize)]
 pub struct ThreadFacts {
     pub name: String,
-    /// Thread IDs, as seen outside any container.
+    /// Thread IDs in the kernel's initial namespace, not in that of a container.
     pub pids: BTreeSet<i32>,
     /// The kernel's priority at the last wake-up: -1 for deadline, 0 to 98 for real-time (99 minus
     /// the thread's real-time priority), 100 to 139 for others.
     pub priority: i32,
-    /// The period in ns that was fitted to the wake-ups, if due times lie on a grid.
+    /// The period in ns that was fitted to the wake-ups; absent unless due times lie on a grid.
     pub period_ns: Option<f64>,
 }
 
@@ -184,31 +188,33 @@ pub struct ThreadFacts {
 pub struct WakeUpCounts {
     /// Completed wake-ups.
     pub all: u64,
-    /// Wake-ups whose due time comes from their timer.
+    /// Number of wake-ups whose due time comes from their timer.
     pub timed: u64,
     /// Wake-ups whose due time comes from a fitted period.
     pub periodic: u64,
-    /// Ranked wake-ups, which are above the threshold.
+    /// Number of ranked wake-ups, which have a latency above the threshold.
     pub ranked: u64,
-    /// Wake-ups without a switch in the trace. Their latency is a lower bound.
+    /// Wake-ups after which the trace has no switch to the thread. The latency of these wake-ups is
+    /// a lower bound.
     pub lower_bounds: u64,
-    /// Wake-ups that did not end within the trace.
+    /// Wake-ups whose latency is unknown, because they did not end within the trace, or because
+    /// events were lost before they ended.
     pub unfinished: u64,
 }
 
-/// If the smallest distance between a timer's event and its clock reading is below this, both use
-/// the same clock.
+/// Limit for the smallest difference between the time stamp of a timer's event and the time that
+/// the timer read from its clock. Below this limit, both use the same clock.
 const SAME_CLOCK_NS: u64 = 20_000;
 /// Maximum number of trace items that are read to find the clock.
 const CLOCK_ITEMS_MAX: usize = 1_000_000;
-/// Maximum number of threads listed if the requested thread is missing.
+/// Maximum number of threads that are listed if the requested thread is missing.
 const THREADS_NAMED: usize = 12;
 
-/// Explains the wake-ups of a thread. With `perfetto`, also writes the schedule and all wake-ups to
-/// it, as a trace for Perfetto.
+/// Explains the wake-ups of a thread. If `perfetto` is given, also writes the schedule and all
+/// wake-ups there, as a trace for Perfetto.
 ///
 /// # Errors
-/// Returns [`ExplainError`] if the trace cannot be read or has no matching wake-up, or if
+/// Fails with an [`ExplainError`] if the trace cannot be read or has no matching wake-up, or if
 /// `perfetto` cannot be written.
 pub fn explain(
     bytes: &[u8],
@@ -351,8 +357,8 @@ fn buffer<'a, 'b>(
     })
 }
 
-/// Returns whether the time stamps use the clock of the timers; `None` if no timer expires in the
-/// first [`CLOCK_ITEMS_MAX`] items.
+/// Returns whether the time stamps use the timers' clock; `None` if no timer expires in the first
+/// [`CLOCK_ITEMS_MAX`] items.
 fn is_monotonic(items: impl Iterator<Item = Item>) -> Option<bool> {
     let distance = |item| match item {
         Item::Event(event) => match event.kind {

@@ -1,5 +1,5 @@
-//! Builds of many boards over time: the build at which each number became worse, and whether that
-//! was accepted.
+//! The history of many boards over their builds. Finds the build at which a number became worse,
+//! and whether the user accepted this change.
 
 mod accepted;
 mod collected;
@@ -22,11 +22,11 @@ use crate::compare::model::Outcome;
 /// The builds of all boards, with their numbers and changes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct History {
-    /// The verdict: worse if a change for the worse is open.
+    /// The verdict: worse if any change for the worse is neither accepted nor reversed.
     pub verdict: Outcome,
     /// The reason for the verdict.
     pub reason: String,
-    /// Maximum difference that does not matter.
+    /// Largest difference that does not matter to the user.
     pub margin: Margin,
     /// The boards in the order of their names.
     pub boards: Vec<String>,
@@ -38,10 +38,10 @@ pub struct History {
     pub changes: Vec<LastingChange>,
 }
 
-/// A build that at least one board ran.
+/// A build that ran on at least one board.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Build {
-    /// The label `build`, or the day on which the run started.
+    /// The value of the label `build`, or, without this label, the day on which the run started.
     pub name: String,
     /// Wall-clock time at which the build's first run started, in ns since 1970.
     pub started_realtime_ns: Nanos,
@@ -51,7 +51,7 @@ pub struct Build {
     pub is_accepted: bool,
 }
 
-/// One number per build.
+/// One number for each build, such as a quantile of a probe on one board.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Series {
     pub board: String,
@@ -65,27 +65,28 @@ pub struct Series {
 /// A change that lasted for at least two builds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LastingChange {
-    /// What changed, in words.
+    /// A text that describes the change.
     pub what: String,
-    /// Indices of the series that changed.
+    /// Indices of the series in which the number changed.
     pub series: Vec<usize>,
     /// Index of the first build with the change.
     pub from: usize,
-    /// Index of the build with which the change was found.
+    /// Index of the build whose runs gave enough evidence for the change.
     pub found: usize,
-    /// Relative increase over the previous level, as the mean of the series.
+    /// Relative increase over the previous level, averaged over the series.
     pub share: f64,
-    /// Probability that chance alone causes such a difference, before the correction for all tests.
+    /// Probability that chance alone causes a difference of this size, before the correction for
+    /// the number of tests.
     pub probability: f64,
-    /// Whether the change is for the worse, not accepted, and has not been reversed.
+    /// Whether the change is for the worse, and has been neither accepted nor reversed.
     pub is_open: bool,
-    /// Facts about machine and plan that differ between two runs of one board, before and after the
-    /// change.
+    /// Facts about machine and plan that differ between the last run before the change and the
+    /// first run after it; both runs are from the same board.
     pub changed: Vec<FactDifference>,
 }
 
-/// Computes the history of the collected runs. Changes that start with one of the `accepted` builds
-/// are accepted as the new level.
+/// Computes the history of the collected runs. A change that starts with one of the `accepted`
+/// builds is accepted: the numbers after it are the new level.
 #[must_use]
 pub fn history(runs: &RunCollection, accepted: &BTreeSet<String>, margin: Margin) -> History {
     let (builds, places) = runs.builds(accepted);
@@ -111,9 +112,9 @@ pub fn history(runs: &RunCollection, accepted: &BTreeSet<String>, margin: Margin
     }
 }
 
-/// Returns the groups of series that may change together, each with its name. The groups are: all
-/// series; the series of each board; the series of each key, on all boards and on each board; the
-/// series of each quantile of a key, on all boards; and each single series.
+/// Returns the groups of series that may change together, each with its name. Each group has all
+/// series, all series of one board, one key's series on all boards or on one board, the series of
+/// one quantile of a key on all boards, or a single series.
 fn families(series: &[Series]) -> Vec<(String, Vec<usize>)> {
     let percent = |series: &Series| {
         format!(
@@ -139,7 +140,7 @@ fn families(series: &[Series]) -> Vec<(String, Vec<usize>)> {
     add(&|one| format!("{} on {}", one.key, one.board));
     add(&|one| format!("{} on all boards", percent(one)));
     add(&|one| format!("{} on {}", percent(one), one.board));
-    // Of several names for the same group, the last one is the most specific.
+    // If a group has several names, the last one is used, because it is the most specific.
     let mut known = BTreeSet::new();
     families.reverse();
     families.retain(|(_, members)| known.insert(members.clone()));

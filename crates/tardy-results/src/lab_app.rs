@@ -1,8 +1,8 @@
-//! A user's program on several kernels, as `tardy lab app` shows it: which kernel meets the deadline,
-//! by what margin, and what delayed the program where a kernel does not.
+//! The result of `tardy lab app`, which runs a user's program on several kernels: which kernels
+//! meet the deadline, by what margin, and what delayed the program on kernels that miss it.
 //!
-//! Each guest has left a run folder of `tardy attach`, or of `tardy run -- PROGRAM`. The verdict is
-//! that of the folder.
+//! Each guest left a run folder, written by `tardy attach` or by `tardy run -- PROGRAM`. The
+//! verdict is computed from this folder.
 
 use std::path::{Path, PathBuf};
 
@@ -20,9 +20,9 @@ use crate::explain::source::explain_run;
 use crate::explain::words::holder;
 use crate::summary::read::read;
 
-/// Name of the file that describes the end of a program.
+/// Name of the file that describes how a program ended.
 pub const END_NAME: &str = "end.json";
-/// Maximum size of that file in bytes.
+/// Maximum size of this file in bytes.
 const END_BYTES_MAX: u64 = 4096;
 
 /// How a program ended.
@@ -35,7 +35,7 @@ pub enum ProgramEnding {
     Signalled(i32),
 }
 
-/// The end of a program in a guest.
+/// How a program in a guest ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramEnd {
     pub ending: ProgramEnding,
@@ -45,17 +45,17 @@ pub struct ProgramEnd {
     pub lasted_ns: Nanos,
 }
 
-/// How the program was judged.
+/// What measured whether the program met its deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JudgedBy {
     /// `tardy attach`.
     Attach,
-    /// The program's calls of include/tardy.h or tardy-app.
+    /// The calls that the program's code makes to include/tardy.h or tardy-app.
     Calls,
 }
 
-/// The question that all guests answer.
+/// What was run in all guests, and the requirement that it must meet.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AppQuestion {
     /// The program, as the user named it.
@@ -65,11 +65,11 @@ pub struct AppQuestion {
     pub deadline_ns: Nanos,
     /// Share of wake-ups that may miss the deadline; absent if none may.
     pub misses_allowed: Option<f64>,
-    /// Number and size of the files in the guest.
+    /// Number of files that are copied into the guest, and their total size.
     pub files: usize,
     pub file_bytes: u64,
     pub replicas: u32,
-    /// Meaning of the figures.
+    /// What the figures mean.
     pub meaning: String,
 }
 
@@ -95,7 +95,7 @@ pub struct AppInput {
     pub absent: Vec<(String, String)>,
     pub loads: Vec<String>,
     pub guests: Vec<GuestInput>,
-    /// The folder in the guest's folder with the program's output.
+    /// The subfolder for the program's output in the guest's folder.
     pub output: &'static str,
 }
 
@@ -115,9 +115,10 @@ pub struct LabApp {
 pub struct AppKernel {
     pub name: String,
     pub package: Option<String>,
-    /// The worst outcome under any load; absent if a guest has no result and none failed.
+    /// The worst outcome under any load; absent if some guest has no result, unless another guest
+    /// failed.
     pub outcome: Option<Outcome>,
-    /// Largest latency under any load; absent without a sample.
+    /// Largest latency under any load; absent if there are no samples.
     pub max_ns: Option<Nanos>,
     /// Deadline minus largest latency; negative if the latency exceeds the deadline.
     pub margin_ns: Option<Nanos>,
@@ -139,9 +140,9 @@ pub struct AppRun {
     pub replica: u32,
     /// Path of the guest's folder, relative to the table's folder.
     pub folder: String,
-    /// The outcome; absent without a result.
+    /// The outcome; absent if the guest has no result.
     pub outcome: Option<Outcome>,
-    /// The verdict in words, or the reason why there is none.
+    /// The verdict as text, or the reason why there is none.
     pub sentence: String,
     pub samples: u64,
     pub misses: u64,
@@ -201,8 +202,8 @@ impl LabApp {
         }
     }
 
-    /// Returns the exit code of the command. A guest without a result takes precedence, because the
-    /// answer is then incomplete.
+    /// Returns the exit code of the command. If a guest has no result, this decides the code,
+    /// because the answer is then incomplete.
     #[must_use]
     pub fn exit(&self) -> Exit {
         let outcomes = || self.kernels.iter().map(|kernel| kernel.outcome);
@@ -223,7 +224,7 @@ impl LabApp {
     }
 }
 
-/// Returns the worst of a kernel's outcomes. With a missing guest, only a failure is certain.
+/// Returns the worst outcome of a kernel. If a guest has no result, only a failure is certain.
 fn worst(outcomes: &[Option<Outcome>], planned: usize) -> Option<Outcome> {
     let there: Vec<Outcome> = outcomes.iter().copied().flatten().collect();
     let worst = there.iter().copied().reduce(Outcome::worse)?;
@@ -284,7 +285,7 @@ fn run(path: &Path, question: &AppQuestion, output: &str) -> AppRun {
     }
 }
 
-/// Returns what delayed the program in the run folder.
+/// Returns what delayed the program, according to the run folder.
 fn culprit(path: &Path, question: &AppQuestion) -> Option<String> {
     match question.judged_by {
         JudgedBy::Attach => {
@@ -307,7 +308,8 @@ fn culprit(path: &Path, question: &AppQuestion) -> Option<String> {
     }
 }
 
-/// Describes what had the CPU before the wake-up that began a cycle.
+/// Describes who had the CPU after the wake-up that began a cycle, while the thread waited for the
+/// CPU.
 fn wake_up(cycle: &Cycle) -> Option<String> {
     let stretch = cycle
         .stretches

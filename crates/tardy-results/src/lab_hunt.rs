@@ -1,12 +1,13 @@
-//! The search for the longest section of a kernel, as `tardy lab hunt` shows it: programs, their
-//! sections, and the findings that were reduced to a reproducer.
+//! The result of `tardy lab hunt`, which searches for a kernel's longest section with IRQs or
+//! preemption off: the executed programs, their sections, and those findings that were reduced to a
+//! reproducer.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
 use tardy_outside::kind::Kind;
 use tardy_run::operations::Program;
 
-/// The longest section of a kind while a program ran.
+/// The longest section of one kind that occurred while a program ran.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LongSection {
     pub kind: Kind,
@@ -17,13 +18,13 @@ pub struct LongSection {
     pub end: String,
     /// The task that had the CPU at the start of the section.
     pub task: String,
-    /// The function that was executing at the start of the section, and its callers, from the
-    /// inside to the outside.
+    /// The function that was executing at the start of the section, followed by its callers,
+    /// innermost first.
     pub path: Vec<String>,
 }
 
-/// Functions through which the CPU enters the kernel. The code before an entry varies, because
-/// interrupts come at any moment, so a call path ends there.
+/// Functions through which the CPU enters the kernel. A call path ends at such a function. The code
+/// before it varies, because an interrupt can come at any moment.
 const ENTRIES: [&str; 4] = [
     "asm_sysvec_",
     "asm_common_interrupt",
@@ -32,14 +33,15 @@ const ENTRIES: [&str; 4] = [
 ];
 
 impl LongSection {
-    /// Returns the functions by which a section is recognised: where it starts, the callers up to
-    /// the entry into the kernel, and where it ends.
+    /// Returns the functions that identify a section: the one in which it starts, its callers up to
+    /// the entry into the kernel, and the one in which it ends.
     #[must_use]
     pub fn call_path(&self) -> String {
         let is_entry = |name: &str| ENTRIES.iter().any(|entry| name.starts_with(entry));
         let mut functions = vec![self.begin.as_str()];
         if !is_entry(&self.begin) {
-            // A function that locks for its caller is left out: the section begins in the caller.
+            // A function that only takes a lock for its caller is left out, because the section
+            // really begins in the caller.
             let inside = self.path.iter().position(|name| *name == self.begin);
             for caller in &self.path[inside.map_or(0, |inside| inside + 1)..] {
                 functions.push(caller.as_str());
@@ -52,18 +54,18 @@ impl LongSection {
     }
 }
 
-/// The effect of a program.
+/// The latency and the sections that a program caused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramResult {
     pub program: Program,
-    /// The largest latency of the probe while the program ran; absent without a sample.
+    /// The largest latency of the probe while the program ran; absent if there is no sample.
     pub largest_latency_ns: Option<Nanos>,
     /// The longest section of each kind.
     pub sections: Vec<LongSection>,
 }
 
 impl ProgramResult {
-    /// Returns the longest section in which no other task could run.
+    /// Returns the longest section during which no other task could run.
     #[must_use]
     pub fn longest(&self) -> Option<&LongSection> {
         let blocked = self.sections.iter();
@@ -80,28 +82,30 @@ impl ProgramResult {
     }
 }
 
-/// The subject and the settings of a hunt.
+/// What a hunt examines, and its settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HuntQuestion {
     /// Name of the kernel with its preemption model.
     pub kernel: String,
-    /// The kernel's package, if it comes from one.
+    /// The package from which the kernel comes, if any.
     pub package: Option<String>,
-    /// Digest of everything that determines the guest: kernel, command line, binary, QEMU.
+    /// Digest of everything that determines how the guest behaves: kernel, command line, binary,
+    /// QEMU.
     pub guest: String,
     pub seed: u64,
-    /// Number of guests of a round. Each round is a separate search.
+    /// Number of guests in a round. Each round is a separate search, independent of the others.
     pub guests_a_round: u32,
     /// Number of programs that a guest executes, one after the other.
     pub programs_a_guest: u32,
-    /// The meaning of the figures.
+    /// What the figures mean.
     pub meaning: String,
 }
 
 /// The programs of a search.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Search {
-    /// Whether results guided the choice of programs. A random search is the control.
+    /// Whether earlier results guided the choice of programs. A search that chooses programs at
+    /// random serves as control.
     pub is_guided: bool,
     /// Number of rounds with at least one guest.
     pub rounds: u32,
@@ -109,45 +113,54 @@ pub struct Search {
     /// Number of guests without a result, for example because the kernel panicked.
     pub failed_guests: u32,
     pub programs: u32,
-    /// Time on the host over all guests, in seconds.
+    /// Time that all guests together took on the host, in seconds.
     pub wall_s: f64,
     pub programs_a_minute: f64,
-    /// The program with the longest section; absent without a program.
+    /// The program with the longest section; absent if there is no program.
     pub longest: Option<ProgramResult>,
-    /// The largest latency of all programs.
+    /// The largest latency that any program caused.
     pub largest_latency_ns: Option<Nanos>,
-    /// Number of call paths of sections that are longer than those of an idle guest.
+    /// Number of different call paths of the sections in which no other task could run. A section
+    /// does not count if an idle guest has one with the same call path that is about as long or
+    /// longer.
     pub call_paths: u32,
 }
 
-/// A program that causes a long section when it runs alone, reduced to the steps that it needs.
+/// A long section, and the programs that cause it, reduced to the operations that it needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// The functions by which the section is recognised.
+    /// The functions that identify the section.
     pub call_path: String,
-    /// The program before the reduction.
-    pub found: Program,
-    /// Length of the section when the search found it, after other programs in the same guest.
+    /// All programs of the guest in which the search found the section.
+    pub found: Vec<Program>,
+    /// Length of the section when the search found it.
     pub found_ns: Nanos,
-    /// The reduced program, its section and its latency.
-    pub reduced: ProgramResult,
+    /// The reduced programs. A guest executes them one after the other.
+    pub reduced: Vec<Program>,
+    /// The result of the reduced program that runs during the section.
+    pub result: ProgramResult,
     /// Number of guests that the reduction took.
     pub reductions: u32,
-    /// Number of runs of the reproducer, and how many of them were equal to the first, bit for bit.
+    /// Maximum number of guests of the reduction.
+    pub reductions_max: u32,
+    /// Whether the reduction ended before it reached this maximum.
+    pub is_complete: bool,
+    /// Number of runs of the reproducer, and how many of them had this result and the samples of
+    /// the first run, bit for bit.
     pub repeats: u32,
     pub equal: u32,
     /// Folder of the reproducer, in the folder of the hunt.
     pub folder: String,
 }
 
-/// The result of a hunt.
+/// What a hunt found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LabHunt {
     pub question: HuntQuestion,
-    /// The longest section while no program ran.
+    /// The longest section that occurred while no program ran.
     pub idle_ns: Nanos,
-    /// The longest section of a census (`tardy lab sections`) of the same kernel; absent if none
-    /// was named.
+    /// The longest section in a census (`tardy lab sections`) of the same kernel; absent if no
+    /// census was named.
     pub census_ns: Option<Nanos>,
     pub searches: Vec<Search>,
     /// The findings, the longest section first.

@@ -1,5 +1,5 @@
-//! Tests the claims of papers on runs: computes quantities from the folders of their experiments,
-//! and applies the rule of each claim.
+//! Tests the claims of papers. The runs of the papers' experiments give the values of quantities,
+//! and the rule of each claim is applied to these values.
 //!
 //! Reports of `reproduce` contain no time and no path, so two invocations in the lab write
 //! identical bytes.
@@ -25,22 +25,23 @@ pub struct Reproduction {
     pub place: Place,
     pub extent: Extent,
     pub papers: Vec<PaperResult>,
-    /// Number of claims that hold, do not hold, and cannot be tested.
+    /// Three numbers of claims: those that are confirmed, those that are not, and those that cannot
+    /// be tested.
     pub counts: Counts,
     pub cells: CellCounts,
 }
 
-/// Numbers of cells in published tables.
+/// How many cells the published tables have, and for how many we have a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct CellCounts {
     /// Cells in which the paper printed a number.
     pub published: usize,
-    /// Number of these cells that have our value beside the published one. Every other cell has a
-    /// reason in its table.
+    /// Number of these cells for which we have a value to print next to the published one. For
+    /// every other cell with a published number, its table states the reason.
     pub with_ours: usize,
 }
 
-/// Numbers of claims by outcome.
+/// The number of claims with each outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Counts {
     pub hold: usize,
@@ -61,13 +62,13 @@ pub struct PaperResult {
 /// A command that measures for a paper.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExperimentCommand {
-    /// The path of its runs below the folder of the reproduction.
+    /// Path of the command's runs, relative to the folder of the reproduction.
     pub folder: String,
     /// The command without `--out`.
     pub words: Vec<String>,
 }
 
-/// An experiment and its results.
+/// An experiment with its results.
 #[derive(Debug, Clone, Serialize)]
 pub struct ExperimentResult {
     pub name: String,
@@ -76,8 +77,8 @@ pub struct ExperimentResult {
     pub command: Option<String>,
     /// The measured kernels, each with its number of replicas.
     pub kernels: Vec<(String, usize)>,
-    /// Deviations from the experiment, such as loads that did not run and folders that cannot be
-    /// read.
+    /// How the runs deviate from the experiment; for example, loads did not run or folders cannot
+    /// be read.
     pub remarks: Vec<String>,
     /// The loads that ran.
     pub loads: Vec<LoadAmount>,
@@ -98,7 +99,7 @@ pub struct LoadAmount {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "outcome")]
 pub enum Outcome {
-    /// The rule holds in every replica, and on every kernel that it is about.
+    /// The rule holds in every replica, and on every kernel to which it applies.
     Holds,
     DoesNotHold,
     /// The claim cannot be tested here.
@@ -107,7 +108,7 @@ pub enum Outcome {
     },
 }
 
-/// A claim with its outcome.
+/// A claim, and the outcome of its test.
 #[derive(Debug, Clone, Serialize)]
 pub struct ClaimResult {
     pub id: String,
@@ -117,16 +118,16 @@ pub struct ClaimResult {
     /// The rule, as written in the table of claims.
     pub rule: String,
     pub values: Vec<ValueResult>,
-    /// Whether the paper's own numbers satisfy the rule; absent if the paper did not print them.
+    /// Whether the numbers in the paper satisfy the rule; absent if the paper did not print them.
     pub holds_in_the_paper: Option<bool>,
-    /// Number of tests of the rule: one per replica and kernel that the rule is about.
+    /// Number of tests of the rule: one for each replica and each kernel to which the rule applies.
     pub cases: usize,
     /// Number of tests in which the rule held.
     pub held: usize,
     #[serde(flatten)]
     pub outcome: Outcome,
     pub note: Option<String>,
-    /// Why the claim does not hold; absent if it holds or was not tested.
+    /// Why the claim does not hold; absent if it holds or could not be tested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
 }
@@ -137,8 +138,8 @@ pub struct ValueResult {
     pub name: String,
     /// The value as printed in the paper.
     pub published: Option<String>,
-    /// Our value: the median of the cases, then the smallest and the largest. Times are in ns, and
-    /// shares are between 0 and 1. Absent if there is no value.
+    /// Our values: the median, the smallest and the largest value over all tests. Times are in ns,
+    /// and shares are between 0 and 1. Absent if we have no value.
     pub ours: Option<[f64; 3]>,
     pub unit: Unit,
 }
@@ -150,9 +151,9 @@ pub struct TableResult {
     pub source: &'static str,
     pub columns: Vec<String>,
     pub rows: Vec<TableRow>,
-    /// Why our values are missing, or how to read them.
+    /// Explains why our values are missing, or how a reader must interpret them.
     pub note: Option<String>,
-    /// Why measured experiments have no value for some of the cells.
+    /// Reasons why our value is missing in some cells although the experiment was measured.
     pub missing: Vec<String>,
 }
 
@@ -161,13 +162,14 @@ pub struct TableResult {
 pub struct TableRow {
     /// Name of the row in the paper.
     pub published_name: String,
-    /// Our counterpart of the row.
+    /// The measurement of this tool that corresponds to the row.
     pub our_name: String,
-    /// The published value, and ours as the median of the replicas.
+    /// The published value, and our value, which is the median of the replicas.
     pub cells: Vec<(Option<String>, Option<String>)>,
 }
 
-/// Tests the claims of `papers` on the folders of their experiments below `folder`.
+/// Tests the claims of `papers` with the runs of their experiments, which are in folders below
+/// `folder`.
 #[must_use]
 pub fn reproduce(
     papers: &[Paper],
@@ -323,10 +325,11 @@ fn of_claim(claim: &Claim, measured: &PaperRuns, place: Place, folder: &Path) ->
     }
 }
 
-/// One test of a rule, on one replica and, if the rule is about single kernels, on one kernel.
+/// One test of a rule: on one replica and, if the rule is applied to each kernel separately, on one
+/// kernel.
 struct Case {
     holds: bool,
-    /// The values in the order of the claim's values.
+    /// Our values, in the same order as the values of the claim.
     values: Vec<f64>,
 }
 
@@ -353,8 +356,8 @@ fn test(claim: &Claim, measured: &PaperRuns) -> Result<Vec<Case>, Refusal> {
             .map(|quantity| measured.replicas(quantity, &claim.experiment))
             .min()
             .unwrap_or(0);
-        // Without any replica, the first one is still tried, which gives the reason why it is
-        // missing.
+        // Even if there is no replica, the function tries to read the first one, because the
+        // failure gives the reason.
         for replica in 0..replicas.max(1) {
             let values: Vec<f64> = quantities
                 .iter()
@@ -391,7 +394,7 @@ fn with_kernel(quantity: &Quantity, kernel: Option<&str>) -> Quantity {
     }
 }
 
-/// Returns the lower median, which is one of the values, the smallest and the largest value.
+/// Returns the lower median (always one of the values), the smallest value and the largest value.
 fn middle(mut values: Vec<f64>) -> Option<[f64; 3]> {
     values.sort_by(f64::total_cmp);
     Some([
@@ -408,7 +411,7 @@ fn of_table(table: &TableBeside, measured: &PaperRuns, place: Place) -> TableRes
         let quantity = table
             .quantity(kernel, rest)
             .expect("a test parses every cell");
-        // Without a counterpart, the table's note has the reason.
+        // If we have no counterpart for the cell, the table's note gives the reason.
         let ours = quantity.and_then(|quantity| {
             let replicas = measured.replicas(&quantity, &table.experiment).max(1);
             let found: Vec<Result<f64, Refusal>> = (0..replicas)
@@ -471,7 +474,7 @@ mod tests {
             let found = reproduce(&papers, nothing.path(), place, Extent::Quick, 1);
             assert_eq!((found.counts.hold, found.counts.do_not_hold), (0, 0));
             assert!(found.counts.not_tested >= 40);
-            // Each cell without ours has a reason.
+            // For each cell without our value, there is a reason.
             assert!(found.cells.published > 300 && found.cells.with_ours == 0);
             for table in found.papers.iter().flat_map(|paper| &paper.tables) {
                 assert!(

@@ -1,8 +1,8 @@
 //! The summary of a run, computed from its folder alone.
 //!
-//! A series is read once to compute the numbers, and to fit the grid of an interval series. Charts
-//! over time and tail models need those numbers. If they are requested, they share a second pass
-//! over the series.
+//! The first pass over a series computes the numbers, and fits the grid of an interval series.
+//! Charts over time and tail models need the results of this pass. If charts or models are
+//! requested, they share a second pass over the series.
 
 pub mod breakdown;
 pub(crate) mod by_phase;

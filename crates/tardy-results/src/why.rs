@@ -1,8 +1,8 @@
-//! Why one kernel is slower than another: one late sample of each side, and the difference of the
-//! executed code, function by function.
+//! Shows why one kernel is slower than another: compares the code that was executed before one late
+//! sample of each side, function by function.
 //!
-//! Both sides are watched guests (`tardy lab run --watch`). Their runs contain the code that was
-//! executed before the worst samples.
+//! Both sides are watched guests (`tardy lab run --watch`). Their runs contain the code that the
+//! guests executed before the worst samples.
 
 use std::path::{Path, PathBuf};
 
@@ -38,20 +38,21 @@ pub struct WhySide {
     pub phase: String,
     pub due_ns: Nanos,
     pub latency_ns: u64,
-    /// The compared sample is the largest value or the quantile of this number of samples.
+    /// Number of samples among which the largest value, or the quantile, was found.
     pub samples: u64,
 }
 
-/// The difference of two latencies.
+/// The difference between two latencies.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Why {
     pub base: WhySide,
     pub new: WhySide,
     /// The compared quantile; `None` for the largest latency of each side.
     pub quantile: Option<f64>,
-    /// Virtual time of an instruction.
+    /// Virtual time that one instruction takes.
     pub instruction_ns: u64,
-    /// How much longer the new side's latency is; the sum of the functions' differences.
+    /// By how much the latency of the new side exceeds that of the old side. This is the sum of the
+    /// differences of all functions.
     pub difference_ns: i64,
     /// The difference of each function, the largest first.
     pub functions: Vec<FunctionDifference>,
@@ -94,7 +95,7 @@ pub enum WhyError {
 /// Compares the code executed before one sample of each of two folders.
 ///
 /// # Errors
-/// Returns [`WhyError`].
+/// Fails with a [`WhyError`] if the samples cannot be compared.
 pub fn why(base: &Path, new: &Path, question: &WhyQuestion) -> Result<Why, WhyError> {
     let (base, new) = (Chosen::find(base, question)?, Chosen::find(new, question)?);
     if base.instruction_ns != new.instruction_ns {
@@ -151,7 +152,7 @@ impl Chosen {
             });
         };
         let chosen = places[rank];
-        // Takes the first sample with this latency that the plugin kept.
+        // Chooses the first sample with this latency for which the plugin stored the executed code.
         let equal = places.partition_point(|place| place.latency < chosen.latency)
             ..places.partition_point(|place| place.latency <= chosen.latency);
         let larger = (places.len() - equal.end) as u64;
@@ -193,8 +194,8 @@ impl Chosen {
     }
 }
 
-/// Returns the index of a quantile among sorted values: the smallest value that at least this share
-/// of the values does not exceed. `None` without values.
+/// Returns the index of a quantile in sorted values. It belongs to the smallest value such that at
+/// least this share of the values is less than or equal to it. `None` if there are no values.
 fn rank(values: usize, quantile: Option<f64>) -> Option<usize> {
     let last = values.checked_sub(1)?;
     Some(quantile.map_or(last, |quantile| {

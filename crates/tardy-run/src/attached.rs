@@ -1,11 +1,11 @@
 //! The run folder of `tardy attach`, with a series for each thread and kind of wake-up. The folder
-//! grows while the threads are followed.
+//! grows as long as the threads are followed.
 //!
 //! The run has the kind `imported`, because no probe took the samples.
 //!
-//! A recording with `--until-stopped` has a bounded number of series. A new thread continues the
-//! series of a thread of the same name that has ended. When all series are taken, the wake-ups of
-//! further threads go into one series for each kind of waker, `OTHERS`.
+//! With `--until-stopped`, a recording has a limited number of series. A new thread continues the
+//! series of an ended thread with the same name. When all series are in use, further threads share
+//! series (`OTHERS`): one for each kind of waker.
 
 mod division;
 mod series;
@@ -38,17 +38,17 @@ use crate::threshold::ThresholdAction;
 use tardy_samples::wake_up_kind::{WakeUpKind, WokenBy};
 use tardy_trace::timers::TimerKind;
 
-/// Replaces the thread's name in the name of a series that several threads share.
+/// In the name of a series that several threads share, this word replaces the thread's name.
 const OTHERS: &str = "others";
 
 /// Settings of a recording.
 #[derive(Debug, Clone)]
 pub struct AttachedPlan {
-    /// Description of the threads, for people.
+    /// Description of the threads that are followed, for people.
     pub target: String,
-    /// Deadline and allowed misses of the wake-ups.
+    /// Deadline of the wake-ups, and how many may miss it.
     pub requirement: Requirement,
-    /// Whether the recording has no given length.
+    /// Whether the recording lasts until the user stops it.
     pub until_stopped: bool,
     /// Disk budget of the folder, in bytes.
     pub disk: Option<u64>,
@@ -64,7 +64,7 @@ pub struct AttachedFolder {
     folder: RunFolder,
     record: RunRecord,
     series: Vec<Series>,
-    /// Index in `series`, by thread and kind of wake-up.
+    /// For each thread and kind of wake-up, the index in `series`.
     of: BTreeMap<(i32, WakeUpKind), usize>,
     division: Option<AttachedDivision>,
     series_max: usize,
@@ -106,7 +106,7 @@ impl AttachedFolder {
     /// Creates the folder `path`, which must not exist.
     ///
     /// # Errors
-    /// Returns [`FolderError`].
+    /// Returns a [`FolderError`] if the folder cannot be created.
     pub fn create(
         path: &Path,
         plan: &AttachedPlan,
@@ -122,8 +122,8 @@ impl AttachedFolder {
     /// Continues the recording in the folder `path`, or makes a new folder if there is none.
     ///
     /// # Errors
-    /// Returns [`ResumeError`]. After an error, the folder is unchanged or already holds the
-    /// converted run; both can be resumed later.
+    /// Returns a [`ResumeError`] if the run cannot be resumed. After an error, the folder is
+    /// unchanged or already holds the converted run; both can be resumed later.
     pub fn resume(
         path: &Path,
         plan: &AttachedPlan,
@@ -172,7 +172,7 @@ impl AttachedFolder {
         };
         for entry in std::mem::take(&mut self.record.series) {
             let path = self.folder.samples().join(&entry.file);
-            // A series without samples is created again with its next sample.
+            // A series without samples is created again when its next sample arrives.
             if hours::path(&path).try_exists()? {
                 let series = Series::take_up(&path, rule.clone(), self.has_metrics)?;
                 self.series.push(series);
@@ -197,7 +197,8 @@ impl AttachedFolder {
         self.folder.path()
     }
 
-    /// Returns the identity by which writers notice that the path leads to another folder.
+    /// Returns the identity of the folder, by which writers notice that another folder is now at
+    /// the path.
     #[must_use]
     pub fn identity(&self) -> &crate::folder::FolderIdentity {
         self.folder.identity()
@@ -215,7 +216,7 @@ impl AttachedFolder {
         self.division
     }
 
-    /// Adds a wake-up of a thread to the series of this thread and kind.
+    /// Adds a thread's wake-up to the series of this thread and kind.
     ///
     /// # Errors
     /// Returns an error if the sample cannot be written.
@@ -243,7 +244,7 @@ impl AttachedFolder {
         self.series[place].push(sample, self.record.plan.window)
     }
 
-    /// Returns the index of a series for a thread and kind that have no series yet.
+    /// Returns the index of the series for a thread and kind that have none yet.
     fn series_for(&mut self, thread: i32, name: &str, kind: &WakeUpKind) -> io::Result<usize> {
         if self.series_max == usize::MAX {
             return self.open(Some(thread), name, kind);
@@ -315,15 +316,15 @@ impl AttachedFolder {
                 ..StatedTotals::default()
             });
         }
-        // The new record lets readers of the growing folder find the series.
+        // The new record shows readers of the growing folder that the series exists.
         self.folder
             .publish(&self.record)
             .map_err(io::Error::other)?;
         Ok(place)
     }
 
-    /// Releases the series of `threads`, because these threads are not followed any more. New
-    /// threads can then continue the series.
+    /// Releases the series of `threads`, because the recording does not follow these threads any
+    /// more. New threads can then continue the series.
     pub fn left(&mut self, threads: &BTreeSet<i32>) {
         if self.series_max == usize::MAX {
             return;
@@ -334,7 +335,7 @@ impl AttachedFolder {
         }
     }
 
-    /// Writes the samples that are only in memory, so that a kill cannot lose them.
+    /// Writes the samples that are only in memory, so that they survive if the tool is killed.
     ///
     /// # Errors
     /// Returns an error if the samples cannot be written.
@@ -345,14 +346,14 @@ impl AttachedFolder {
             .try_for_each(|series| series.write(false))
     }
 
-    /// Returns the series that need space. The caller must run [`Rotation::make_room`] on another
-    /// thread.
+    /// Returns the series whose old samples must be folded to free space. The caller must run
+    /// [`Rotation::make_room`] on another thread.
     pub fn full(&self) -> impl Iterator<Item = Arc<Rotation>> + '_ {
         self.rotations().filter(|rotation| rotation.wants_room())
     }
 
-    /// Returns the series with a new segment. The caller must run [`Rotation::settle`] on another
-    /// thread.
+    /// Returns the series that have started a new segment. The caller must run [`Rotation::settle`]
+    /// on another thread.
     pub fn unsettled(&self) -> impl Iterator<Item = Arc<Rotation>> + '_ {
         self.rotations()
             .filter(|rotation| rotation.has_new_segment())
@@ -367,8 +368,8 @@ impl AttachedFolder {
         self.series.iter().filter_map(Series::metrics)
     }
 
-    /// Writes the remaining samples and the outcome of the run. `lost` is the number of timers of
-    /// each kind whose end is missing from the trace; the first series of the kind reports them.
+    /// Writes the remaining samples, and how the run ended. `lost` is the number of timers of each
+    /// kind whose end is missing from the trace; the first series of the kind reports them.
     ///
     /// # Errors
     /// Returns an error if the folder cannot be written.

@@ -1,10 +1,11 @@
-//! The additional part of `run.json` in a folder of kind `cost`.
+//! The part of `run.json` that only a folder of kind `cost` has.
 //!
 //! Each metric is an event series, and each sample is a trial. The sample's due time is the start
-//! of the trial (ns on the run's clock). Its value is the time of *one operation* in the unit of
-//! the descriptor (`ps`). Smaller values are therefore better for every metric, bandwidths
-//! included, and values of two runs can be compared as ratios whatever the lengths of their loops.
-//! Trials come in rounds, which are the run's phases; each round prepares every metric again.
+//! of the trial (ns on the run's clock). The sample's value is the time of *one operation* in the
+//! unit of the descriptor (`ps`). A smaller value is therefore better for every metric, even for
+//! bandwidths. Values of two runs can be compared as ratios, even if their loops have different
+//! lengths. Trials come in rounds, which are the run's phases; each round prepares every metric
+//! again.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuId;
@@ -15,12 +16,12 @@ use tardy_core::units::Nanos;
 pub struct CostRecord {
     /// The set of operations that were measured.
     pub set: CostSet,
-    /// The command, if a single command was measured.
+    /// The measured command, if the run measured a single command.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
     /// CPU that all threads and processes were bound to; absent if they were not bound.
     pub cpu: Option<CpuId>,
-    /// CPU of the second thread, for metrics with two threads.
+    /// CPU of the second thread; only for metrics with two threads.
     pub other_cpu: Option<CpuId>,
     /// How often each metric was prepared and measured.
     pub rounds: u32,
@@ -33,7 +34,7 @@ pub struct CostRecord {
     pub clock_read_ns: Nanos,
     /// The unit of the values.
     pub unit: CostUnit,
-    /// The metrics that were measured, in the order of tables.
+    /// The metrics that were measured, in the order in which tables list them.
     pub metrics: Vec<MetricRecord>,
     /// Metrics that were not measured, and why.
     pub left_out: Vec<LeftOut>,
@@ -57,8 +58,8 @@ pub enum CostSet {
 pub enum CostUnit {
     /// Time, in ps.
     Time,
-    /// Executed instructions, in thousandths. The machine is emulated, and its clock advances by
-    /// `instruction_ns` with each instruction.
+    /// The number of executed instructions, in thousandths. The machine is emulated, and its clock
+    /// advances by `instruction_ns` with each instruction.
     Instructions {
         /// Virtual time of one instruction.
         instruction_ns: Nanos,
@@ -98,11 +99,11 @@ pub struct MetricRecord {
     pub bytes: Option<u64>,
     /// State of the caches when an operation starts.
     pub state: CacheState,
-    /// The program of LMbench that measures the same.
+    /// The program of LMbench that makes the same measurement.
     pub lmbench: Option<String>,
     /// Number of operations of one trial.
     pub operations: u64,
-    /// Idle time during the trials; only if instructions are counted.
+    /// Idle time of the CPU during the trials; only if instructions are counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<IdleTime>,
     /// File of the metric's series in `samples/`.
@@ -185,10 +186,10 @@ impl Group {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheState {
-    /// The operation was just done. Code and data are in the caches if they fit, and files are in
-    /// the page cache.
+    /// The same operation was done just before. Code and data are in the caches if they fit, and
+    /// files are in the page cache.
     Warm,
-    /// Each operation works on new memory or files.
+    /// Each operation works on memory or files that were not used before.
     Cold,
 }
 

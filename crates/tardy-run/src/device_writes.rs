@@ -1,5 +1,5 @@
-//! Estimates how much a run's loads write to devices. Flash wears out by writing, so the amount is
-//! announced before the loads start.
+//! Estimates how much a run's loads write to devices. Flash storage wears out when it is written,
+//! so the amount is announced before the loads start.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 use tardy_core::bytes::format_bytes;
 use tardy_core::units::Nanos;
 
-/// The writes of a load to a device.
+/// How much a load writes to a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceWrites {
-    /// The device, or the kind of file system if the device is unknown.
+    /// The device, or the file system's kind if the device is unknown.
     pub device: String,
     /// Bytes per second, over all workers.
     pub rate: u64,
-    /// Whether the rate is only typical of such work, and may be exceeded. Otherwise the load never
-    /// exceeds the rate.
+    /// Whether the rate is only typical of such work, so that the load may exceed it. Otherwise the
+    /// load never exceeds the rate.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_estimate: bool,
 }
@@ -33,7 +33,7 @@ impl DeviceWrites {
 }
 
 /// Formats one line per device: the maximum number of bytes written to it, and the loads that write
-/// them. Each load is a label, its writes, and its run time.
+/// them. Each load is given as its label, its writes and its run time.
 pub fn lines<'a>(
     loads: impl IntoIterator<Item = (&'a str, &'a DeviceWrites, Nanos)>,
 ) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! Creates, opens and updates run folders.
 //!
-//! If a file has fewer samples than the last record counts, the tool reports this and gives no
-//! verdict, because a truncated file can seem to meet its deadline.
+//! If a file has fewer samples than `run.json` states, the tool reports this and gives no verdict,
+//! because a truncated file could seem to meet its deadline.
 
 use std::collections::HashSet;
 use std::fs::{self, File, TryLockError};
@@ -25,7 +25,7 @@ const RECORD_BYTES_RESERVED: usize = 1 << 20;
 /// Maximum size of a `run.json` that is read, in bytes.
 const RECORD_BYTES_MAX: u64 = 256 << 20;
 
-/// Maximum depth of runs below a folder. `lab run` puts the runs of a variant into
+/// How many levels below a folder runs are searched for. `lab run` puts the runs of a variant into
 /// `VARIANT/replica-000`, and each shard has a folder.
 const DEPTH: usize = 3;
 
@@ -43,7 +43,7 @@ pub enum FolderError {
     Unwritable {
         /// The path to write.
         path: PathBuf,
-        /// The error of the system.
+        /// The error that the system reported.
         error: io::Error,
     },
     /// The path is not a run.
@@ -51,7 +51,7 @@ pub enum FolderError {
     NotARun {
         /// The path to read.
         path: PathBuf,
-        /// The error of the system.
+        /// The error that the system reported.
         error: io::Error,
     },
     /// `run.json` is invalid.
@@ -64,12 +64,12 @@ pub enum FolderError {
         /// The reason.
         reason: String,
     },
-    /// `run.json` has a time that no real run has.
+    /// `run.json` contains a time that no real run can have.
     #[error("{path}: {key} is an impossible time: the file was damaged or written by hand")]
     FarTime {
         /// The `run.json` that was read.
         path: PathBuf,
-        /// The key of the time.
+        /// The key in `run.json` whose value is that time.
         key: String,
     },
     /// A newer tool wrote the `run.json`.
@@ -83,14 +83,15 @@ pub enum FolderError {
 }
 
 impl FolderError {
-    /// Returns whether the path cannot be written, which is not a mistake on the command line.
+    /// Returns whether the error means that the path cannot be written, which is not a mistake on
+    /// the command line.
     #[must_use]
     pub fn is_unwritable(&self) -> bool {
         matches!(self, Self::Unwritable { .. })
     }
 }
 
-/// Identifies a folder, so that another folder at its path is not taken for it.
+/// Identifies a folder, so that a different folder at the same path can be detected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FolderIdentity {
     path: PathBuf,
@@ -102,7 +103,7 @@ impl FolderIdentity {
     /// Returns the identity of the folder that is currently at `path`.
     ///
     /// # Errors
-    /// Returns errors of stat(2).
+    /// Returns the errors of stat(2).
     pub fn of(path: &Path) -> io::Result<Self> {
         let metadata = fs::metadata(path)?;
         Ok(Self {
@@ -133,7 +134,7 @@ impl RunFolder {
     /// Makes the folder, and reserves space for its last `run.json`.
     ///
     /// # Errors
-    /// Returns [`FolderError::Exists`], [`FolderError::Unwritable`].
+    /// Returns [`FolderError::Exists`] or [`FolderError::Unwritable`].
     pub fn create(path: &Path) -> Result<Self, FolderError> {
         let unwritable = |error| FolderError::Unwritable {
             path: path.to_owned(),
@@ -192,7 +193,7 @@ impl RunFolder {
         &self.path
     }
 
-    /// Returns the identity that distinguishes this folder from a later one at its path.
+    /// Returns the identity of the folder; a later folder at the same path has a different one.
     #[must_use]
     pub fn identity(&self) -> &FolderIdentity {
         &self.identity
@@ -207,7 +208,7 @@ impl RunFolder {
     /// Replaces `run.json`.
     ///
     /// # Errors
-    /// Returns [`FolderError::Unwritable`]; the old record then stays.
+    /// Returns [`FolderError::Unwritable`] if `run.json` cannot be written; the old one then stays.
     pub fn update(&self, record: &RunRecord) -> Result<(), FolderError> {
         self.put(&encode(record), reserved_file::replace)
     }
@@ -216,7 +217,7 @@ impl RunFolder {
     /// the end of the tool, but not a power failure.
     ///
     /// # Errors
-    /// Returns [`FolderError::Unwritable`]; the old record then stays.
+    /// Returns [`FolderError::Unwritable`] if `run.json` cannot be written; the old one then stays.
     pub fn publish(&self, record: &RunRecord) -> Result<(), FolderError> {
         self.put(&encode(record), reserved_file::replace_in_memory)
     }
@@ -227,7 +228,7 @@ impl RunFolder {
         replace: impl FnOnce(&Path, &[u8]) -> io::Result<()>,
     ) -> Result<(), FolderError> {
         let path = self.path.join("run.json");
-        // Another folder may have taken the path meanwhile.
+        // Another folder may have been put at the path meanwhile.
         let gone = || {
             io::Error::new(
                 io::ErrorKind::NotFound,
@@ -268,7 +269,7 @@ impl RunFolder {
 /// holds the lock.
 pub(crate) fn lock(path: &Path) -> io::Result<Option<File>> {
     let folder = File::open(path)?;
-    // On a file system without locks, the process number shows whether a run is in progress.
+    // On a file system without locks, the process number decides whether a run is in progress.
     Ok((!matches!(folder.try_lock(), Err(TryLockError::WouldBlock))).then_some(folder))
 }
 
@@ -282,7 +283,7 @@ fn encode(record: &RunRecord) -> Vec<u8> {
 /// Reads the `run.json` of a folder.
 ///
 /// # Errors
-/// Returns [`FolderError::NotARun`], [`FolderError::Malformed`], [`FolderError::FarTime`],
+/// Returns [`FolderError::NotARun`], [`FolderError::Malformed`], [`FolderError::FarTime`] or
 /// [`FolderError::TooNew`].
 pub fn open(folder: &Path) -> Result<RunRecord, FolderError> {
     let path = folder.join("run.json");
@@ -309,7 +310,7 @@ pub fn open(folder: &Path) -> Result<RunRecord, FolderError> {
             path,
         });
     }
-    // The original text is parsed if possible, so that an error names the line.
+    // If possible, the original text is parsed, so that an error names the line.
     let text = if harmless(&mut value) {
         serde_json::to_vec_pretty(&value).map_err(malformed)?
     } else {
@@ -320,25 +321,26 @@ pub fn open(folder: &Path) -> Result<RunRecord, FolderError> {
     // run's folder.
     record.samples_folder = record.samples_folder.filter(|spool| spool.is_dir());
     if record.state == State::Running {
-        // Files of series are created before the start of the run is chosen, and get their heads
-        // afterwards. Before that, or if a run was killed in between, a series has no samples.
+        // Files of series are created before the tool chooses the start of the run, and they get
+        // their heads afterwards. Until then, a series has no samples; it also has none if the run
+        // was killed before.
         let samples = record
             .samples_folder
             .clone()
             .unwrap_or_else(|| folder.join("samples"));
         record.series.retain(|series| {
             let path = samples.join(&series.file);
-            // A reading error is reported by the reader of the series.
+            // If the file cannot be read, the reader of the series reports the error.
             !is_without_head(&path).unwrap_or(false) || has_samples(&path)
         });
     }
     Ok(record)
 }
 
-/// Changes the `run.json` of a folder that no process writes to.
+/// Changes the `run.json` of a folder to which no process writes.
 ///
 /// # Errors
-/// Returns the errors of [`open`], and [`FolderError::Unwritable`].
+/// Fails as [`open`] does; returns [`FolderError::Unwritable`] if the new record cannot be written.
 pub fn rewrite(folder: &Path, change: impl FnOnce(&mut RunRecord)) -> Result<(), FolderError> {
     let mut record = open(folder)?;
     change(&mut record);
@@ -347,7 +349,7 @@ pub fn rewrite(folder: &Path, change: impl FnOnce(&mut RunRecord)) -> Result<(),
         .map_err(|error| FolderError::Unwritable { path, error })
 }
 
-/// Returns whether a series whose own file has no head has samples in other files.
+/// Returns whether a series whose first file lacks a head has samples in other files.
 fn has_samples(series: &Path) -> bool {
     let gave_way = Hours::read(&hours::path(series))
         .is_ok_and(|hours| hours.is_some_and(|hours| hours.through > 0));
@@ -357,8 +359,8 @@ fn has_samples(series: &Path) -> bool {
     gave_way || segments_behind(series, 0).is_ok_and(|numbers| numbers.into_iter().any(is_written))
 }
 
-/// Returns the run folders at or below `path`, or `path` itself if there are none, so that opening
-/// it reports the error.
+/// Returns the run folders at or below `path`. If there are none, returns `path` itself, so that
+/// opening it reports the error.
 #[must_use]
 pub fn folders(path: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -370,8 +372,8 @@ pub fn folders(path: &Path) -> Vec<PathBuf> {
     }
 }
 
-/// Adds run folders at or below `path` to `found`. `seen` has device and inode of each visited
-/// folder, so that a folder with several links is found once.
+/// Adds run folders at or below `path` to `found`. `seen` contains the device and inode of each
+/// visited folder, so that a folder with several links is found only once.
 fn find(path: &Path, depth: usize, seen: &mut HashSet<(u64, u64)>, found: &mut Vec<PathBuf>) {
     if let Ok(metadata) = fs::metadata(path)
         && !seen.insert((metadata.dev(), metadata.ino()))
@@ -387,7 +389,8 @@ fn find(path: &Path, depth: usize, seen: &mut HashSet<(u64, u64)>, found: &mut V
             .filter_map(|entry| Some(entry.ok()?.path()))
             .filter(|path| path.is_dir())
             .collect();
-        // Folders come before links to them, so that a run is shown under its own name.
+        // Folders are visited before links, so that a run is shown under its own name and not under
+        // that of a link.
         children.sort_by_key(|child| (child.is_symlink(), child.clone()));
         children
             .iter()

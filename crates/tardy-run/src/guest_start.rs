@@ -1,5 +1,4 @@
-//! How the guest of a run started, for runs of the lab: the part of `lab.json` that comparisons
-//! need.
+//! How the guest of a lab run started: the part of `lab.json` that comparisons need.
 
 use std::path::Path;
 
@@ -11,7 +10,7 @@ pub const PROVENANCE_NAME: &str = "lab.json";
 /// Size limit of this file; real ones are far smaller.
 pub const PROVENANCE_BYTES_MAX: u64 = 16 << 20;
 
-/// The starting state of a guest.
+/// The state in which a guest started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuestStart {
     /// Digest of the guest's kernel.

@@ -1,4 +1,4 @@
-//! The origin of an imported run, and the totals that the other tool stated, as stored in
+//! Where an imported run comes from, and the totals that the other tool stated, as stored in
 //! `run.json`.
 
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use tardy_core::histogram::Histogram;
 use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
 
-/// Format name of runs of `tardy attach`, which import no file.
+/// Format name for runs of `tardy attach`, which import no file.
 pub(crate) const FORMAT_OF_TIMERS: &str = "tardy-attach";
 
 /// The key `imported` of `run.json`.
@@ -14,27 +14,28 @@ pub(crate) const FORMAT_OF_TIMERS: &str = "tardy-attach";
 pub struct ImportRecord {
     /// Name of the format, as `--as` takes it.
     pub format: String,
-    /// Path of the file, as on the command line.
+    /// Path of the file, as given on the command line.
     pub file: String,
-    /// Command line of the other tool, if its output contains it.
+    /// Command line of the other tool, if its output states it.
     pub command_line: Option<String>,
     /// The totals that the other tool stated for each series, in the order of the record's series.
     pub series: Vec<StatedTotals>,
-    /// Whether only the order of the samples is known. The n-th sample is then due at n ns.
+    /// Whether only the order of the samples is known, not their times. The n-th sample is then due
+    /// at n ns.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_no_times: bool,
 }
 
 impl ImportRecord {
-    /// Returns whether `tardy attach` saw each timer of the program. Every due time is then known,
-    /// but there is no period.
+    /// Returns whether `tardy attach` saw each timer of the program. If so, every due time is
+    /// known, but there is no period.
     #[must_use]
     pub fn is_of_timers(&self) -> bool {
         self.format == FORMAT_OF_TIMERS
     }
 }
 
-/// The totals that the other tool states for a series. Totals that it does not state are absent.
+/// The totals that the other tool states for a series. A total that it does not state is absent.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct StatedTotals {
     /// Number of samples.
@@ -45,13 +46,14 @@ pub struct StatedTotals {
     pub max_ns: Option<Nanos>,
     /// The mean value, including the samples beyond a histogram's last bucket.
     pub mean_ns: Option<f64>,
-    /// Resolution of the values: they are rounded down to multiples of this.
+    /// Resolution of the values, which are rounded down to multiples of it.
     pub resolution_ns: Nanos,
-    /// How far a sample may lie below its stored value, at most: all samples of a bucket are stored
-    /// with the value of the bucket's upper end.
+    /// Maximum amount by which a sample may be below its stored value, if all samples of a bucket
+    /// are stored with the value of the bucket's upper end.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub below_ns: Nanos,
-    /// Samples with only a known lower limit. These samples are counted as the maximum.
+    /// Samples for which only a lower limit is known. They are counted as samples with the maximum
+    /// value.
     pub overflow: Option<Overflow>,
     /// Number of samples about which nothing is known.
     #[serde(default)]
@@ -62,9 +64,9 @@ pub struct StatedTotals {
 }
 
 impl StatedTotals {
-    /// Returns the value from which on the file contains only the number of samples. These samples
-    /// are counted at the maximum, and may lie anywhere between this value and the maximum. Returns
-    /// `None` if the value of every sample is known.
+    /// Returns the value from which the file contains only the number of samples, not their values.
+    /// These samples are counted as if they were the maximum; each is between this value and the
+    /// maximum. Returns `None` if the value of every sample is known.
     #[must_use]
     pub fn open_from(&self) -> Option<Nanos> {
         let overflow = self.overflow?;
@@ -74,35 +76,35 @@ impl StatedTotals {
         (!is_placed).then_some(overflow.from_ns)
     }
 
-    /// Returns how far a sample may lie above its stored value, at most. Stored values are rounded
-    /// down.
+    /// Returns the maximum amount by which a sample may be above its stored value. Stored values
+    /// are rounded down.
     #[must_use]
     pub fn above(&self) -> Nanos {
         Nanos((self.resolution_ns.get() - 1).max(0))
     }
 
-    /// Returns whether samples may differ from their values.
+    /// Returns whether samples may differ from their stored values.
     #[must_use]
     pub fn is_rounded(&self) -> bool {
         self.above() > Nanos::ZERO || self.below_ns > Nanos::ZERO
     }
 
-    /// Returns the window for stored values: a value outside it belongs to a sample that may have
-    /// missed `window`.
+    /// Returns the window that stored values are compared with to find possible misses. If a stored
+    /// value is outside this window, the sample may have missed `window`.
     #[must_use]
     pub fn maybe_missed(&self, window: Window) -> Window {
         self.moved(window, (self.above(), self.below_ns))
     }
 
-    /// Returns the window for stored values: a value outside it belongs to a sample that certainly
-    /// missed `window`.
+    /// Returns the window that stored values are compared with to find certain misses. If a stored
+    /// value is outside this window, the sample certainly missed `window`.
     #[must_use]
     pub fn surely_missed(&self, window: Window) -> Window {
         let outwards = |by: Nanos| Nanos(-by.get());
         self.moved(window, (outwards(self.below_ns), outwards(self.above())))
     }
 
-    /// Returns `window` with its ends moved inwards.
+    /// Returns `window` with each end moved inwards by the given amount.
     fn moved(&self, window: Window, (latest, earliest): (Nanos, Nanos)) -> Window {
         let by = |end: Nanos, by: i64| Nanos(end.get().saturating_add(by));
         Window {
@@ -111,15 +113,15 @@ impl StatedTotals {
         }
     }
 
-    /// Returns the minimum and maximum number of samples that missed `window`, for a histogram of
-    /// the values. A sample lies in the range of its bucket. A sample without a bucket lies
-    /// anywhere from [`Overflow::from_ns`] to the maximum. At least one sample is the maximum
-    /// itself.
+    /// Returns the minimum and the maximum number of samples that can have missed `window`, given a
+    /// histogram of the values. A sample with a bucket lies in the range of its bucket. A sample
+    /// without a bucket can have any value from [`Overflow::from_ns`] to the maximum. At least one
+    /// sample is the maximum itself.
     #[must_use]
     pub fn misses_in_buckets(&self, values: &Histogram, window: Window) -> (u64, u64) {
         let (surely, maybe) = (self.surely_missed(window), self.maybe_missed(window));
         let (mut fewest, mut most) = (0, 0);
-        // Samples without a bucket are counted at this value.
+        // Samples without a bucket are counted as if they had this value.
         let mut beyond = self.overflow.map(|overflow| {
             let at = self.max_ns.unwrap_or(overflow.from_ns);
             (at, overflow.samples)
@@ -143,7 +145,7 @@ impl StatedTotals {
                 most += samples;
             }
         }
-        // The maximum is one of the samples, and is more exact than its bucket.
+        // The maximum is one of the samples, and is known more exactly than its bucket.
         let is_late = self.max_ns.is_some_and(|max| max > window.latest);
         (fewest.max(u64::from(is_late && most > 0)), most)
     }
@@ -211,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_wide_bucket_is_undecided_for_a_deadline_inside_it_but_for_the_maximum() {
-        // A value of 19 us stands for samples from 10 us to 19.999 us.
+        // The stored value 19 us stands for samples from 10 us to 19.999 us.
         let stated = StatedTotals {
             resolution_ns: Nanos(1_000),
             below_ns: Nanos(9_000),
@@ -248,7 +250,7 @@ mod tests {
             at(of(300, None)),
             [(300, 300), (0, 300), (0, 300), (0, 300)]
         );
-        // A single sample without a bucket must be the maximum.
+        // If only one sample has no bucket, it must be the maximum.
         let single = of(1, Some(5_000));
         assert_eq!(at(single), [(1, 1), (1, 1), (1, 1), (0, 0)]);
         assert_eq!(single.open_from(), None);

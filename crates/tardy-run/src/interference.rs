@@ -10,15 +10,16 @@ use tardy_machine::context_switches::ContextSwitches;
 use tardy_machine::cpu_time::CpuTime;
 use tardy_machine::interrupts::InterruptLineDelta;
 
-/// Differences of the kernel's counts between the start and the end of a run, on the measured CPUs.
+/// By how much the kernel's counts increased from the start to the end of a run, on the measured
+/// CPUs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Interference {
     /// Interrupts by line, largest sum first.
     pub interrupts: Vec<InterruptLineDelta>,
-    /// Deferred interrupt work by kind, largest sum first.
+    /// Deferred interrupt work (softirqs) by kind, largest sum first.
     pub softirqs: Vec<(String, u64)>,
-    /// Time of each CPU by kind.
+    /// How each CPU spent its time, by kind.
     pub cpu_times: BTreeMap<CpuId, CpuTime>,
     /// Context switches of the whole machine.
     pub context_switches: Option<u64>,
@@ -29,12 +30,12 @@ pub struct Interference {
     pub management_interrupts: Option<BTreeMap<CpuId, u64>>,
     /// Why the system-management interrupts are absent.
     pub management_interrupts_absent: Option<String>,
-    /// The throttling by the quota of the control group.
+    /// How often, and for how long, the quota of the control group throttled its tasks.
     pub cgroup: Option<CgroupThrottling>,
 }
 
 impl Interference {
-    /// Returns the warnings that follow from the counts.
+    /// Returns the warnings to which the counts give rise.
     #[must_use]
     pub fn warnings(&self) -> Vec<Warning> {
         let mut warnings = Vec::new();

@@ -1,8 +1,8 @@
-//! The run folder: the plan of one measurement, the facts of the machine, and all data that the
-//! measurement produced. All results are derived from it.
+//! Defines the run folder: the plan of one measurement, the facts of the machine, and all data that
+//! the measurement produced. tardy derives all results from this folder.
 //!
-//! `run.json` is a [`record::RunRecord`], which contains the [`plan::Plan`]. The samples next to it
-//! belong to `tardy_samples`.
+//! `run.json` is a [`record::RunRecord`], which contains the [`plan::Plan`]. The crate
+//! `tardy_samples` reads and writes the samples next to it.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

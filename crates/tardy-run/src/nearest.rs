@@ -1,7 +1,8 @@
-//! Suggests the intended name for a mistyped one.
+//! Suggests the name that a user meant when a name is mistyped.
 
-/// Minimum similarity for a suggestion; 1 means equal. Found by trial: for the names of this tool,
-/// one letter omitted, added, changed or swapped stays above it.
+/// Minimum similarity for a suggestion; 1 means equal. The value was found by experiment: if one
+/// letter of a name of this tool is omitted, added, changed or swapped, the similarity stays above
+/// this value.
 const LIKENESS_MIN: f64 = 0.6;
 
 /// Returns ` (did you mean NAME?)` with the name most similar to `given`, or nothing if no name is

@@ -1,8 +1,8 @@
 //! The operations of the load `operations`, and programs made of them.
 //!
-//! [`OPERATIONS`] is the only table. The load executes its rows, and `tardy lab hunt` draws and
-//! changes programs from the same rows. The text of a program is a list such as
-//! `timers=2000,fork=100,kill`.
+//! All operations are listed in one table, [`OPERATIONS`]. The load executes the operations of this
+//! table, and `tardy lab hunt` makes and changes programs from the same operations. The text of a
+//! program is a list such as `timers=2000,fork=100,kill`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,7 +24,7 @@ pub enum Area {
     Time,
 }
 
-/// The work of an operation, for the load that executes it.
+/// What an operation does, for the load that executes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the table describes each action")]
 pub enum Action {
@@ -52,7 +52,7 @@ pub enum Action {
     Align,
 }
 
-/// Resources that a program holds at most.
+/// Upper limits of the resources that a program holds at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Need {
     /// Bytes of memory, including the kernel's.
@@ -99,11 +99,11 @@ impl Need {
 pub struct Operation {
     /// Name in the text of a program.
     pub name: &'static str,
-    /// The part of the kernel that it exercises.
+    /// The part of the kernel that the operation exercises.
     pub area: Area,
     /// Its work.
     pub action: Action,
-    /// The activity of the operation, in one line.
+    /// What the operation does, in one line.
     pub does: &'static str,
     /// Unit of the amount, and the largest amount; absent if the operation has no amount. The
     /// smallest amount is 1.
@@ -118,14 +118,14 @@ const NOTHING: Need = Need {
     files: 0,
     signals: 0,
 };
-/// A process with its kernel memory: measured as 180 KiB on Linux 6.18, rounded up (as for the load
-/// `fork`).
+/// The resources of a process. Its memory in the kernel was measured as 180 KiB on Linux 6.18, and
+/// is rounded up (as for the load `fork`).
 const PROCESS: Need = Need {
     memory: 256 << 10,
     processes: 1,
     ..NOTHING
 };
-/// A thread with its stacks.
+/// The resources of a thread, including its stacks.
 const THREAD: Need = Need {
     memory: 64 << 10,
     processes: 1,
@@ -135,7 +135,8 @@ const MEBIBYTE: Need = Need {
     memory: 1 << 20,
     ..NOTHING
 };
-/// An open file with its kernel memory, rounded up (as for the load `timers`).
+/// The resources of an open file, including its memory in the kernel, rounded up (as for the load
+/// `timers`).
 const FILE: Need = Need {
     memory: 1 << 10,
     files: 1,
@@ -299,7 +300,7 @@ impl FromStr for Step {
 pub struct Program(pub Vec<Step>);
 
 impl Program {
-    /// Returns the resources that the program needs if it releases none before its end.
+    /// Returns the resources that the program would hold at its end if it never released any.
     #[must_use]
     pub fn need(&self) -> Need {
         let each = |step: &Step| step.operation.need.times(step.amount);

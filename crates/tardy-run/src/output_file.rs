@@ -1,8 +1,9 @@
 //! Writes output files that a user names, either completely or not at all, and replaces only
 //! regular files.
 //!
-//! One function writes all files that users ask for. The function refuses links: writing through a
-//! link could leave an incomplete file at its target, and replacing the link would remove it.
+//! All files that users ask for are written by one function. The function refuses links. Writing
+//! through a link could leave an incomplete file at its target, and replacing the link would remove
+//! it.
 
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -28,12 +29,12 @@ const FILES_OF_A_RUN: [&str; 8] = [
 const FOLDERS_OF_A_RUN: [&str; 3] = ["samples", "trace", "outside"];
 
 /// Writes a file next to `path`, syncs it and renames it to `path`. Readers therefore never see an
-/// incomplete file, and a full disk destroys no existing file. The new file gets the mode of the
-/// replaced file, and its owner and group if this process may set them.
+/// incomplete file, and a full disk does not destroy an existing file. The new file gets the mode
+/// of the replaced file, and also its owner and group if this process may set them.
 ///
 /// # Errors
-/// Returns errors of writing and of `write`, and `InvalidInput` if `path` is not a regular file, or
-/// belongs to a run. On error nothing is changed.
+/// Returns an error if the file cannot be written or `write` fails, or `InvalidInput` if `path` is
+/// not a regular file, or belongs to a run. After an error, nothing has changed.
 pub fn replace<T, E: From<io::Error>>(
     path: &Path,
     write: impl FnOnce(&File) -> Result<T, E>,
@@ -45,7 +46,7 @@ pub fn replace<T, E: From<io::Error>>(
 /// Works like [`replace`], but also replaces files of a run.
 ///
 /// # Errors
-/// Returns the errors of [`replace`].
+/// Fails as [`replace`] does.
 pub fn replace_in_run<T, E: From<io::Error>>(
     path: &Path,
     write: impl FnOnce(&File) -> Result<T, E>,
@@ -53,7 +54,8 @@ pub fn replace_in_run<T, E: From<io::Error>>(
     refuse_no_file(path)?;
     let old = fs::symlink_metadata(path).ok();
     let mut name = path.file_name().unwrap_or_default().to_owned();
-    // Two threads may write the same file at once, so each gets its own temporary name.
+    // Two threads may write the same file at the same time, so each uses a different temporary
+    // name.
     static WRITTEN: AtomicU32 = AtomicU32::new(0);
     name.push(format!(
         ".{}-{}.part",
@@ -62,7 +64,8 @@ pub fn replace_in_run<T, E: From<io::Error>>(
     ));
     let part: PathBuf = path.with_file_name(name);
     let written = (|| {
-        // An unnamed file disappears if the process is killed. Some file systems support none.
+        // An unnamed temporary file disappears if the process is killed. Some file systems do not
+        // support unnamed files.
         let unnamed = unnamed_file::create(
             part.parent()
                 .filter(|parent| !parent.as_os_str().is_empty())
@@ -84,8 +87,9 @@ pub fn replace_in_run<T, E: From<io::Error>>(
         let value = write(&file)?;
         file.sync_all()?;
         if is_unnamed {
-            // If there is no file to replace, the file gets its name by a single call: a kill
-            // between two calls would leave the temporary name.
+            // If there is no file to replace, a single call gives the unnamed file its final name.
+            // If two calls were needed, a process killed between them would leave a file with the
+            // temporary name.
             match unnamed_file::give_name(&file, path) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     unnamed_file::give_name(&file, &part)?
@@ -116,7 +120,8 @@ fn keep_rights(old: &Metadata, file: &File) -> io::Result<()> {
         let has_group = fchown(file, Some(old.uid()), Some(old.gid()))
             .or_else(|_| fchown(file, None, Some(old.gid())))
             .is_ok();
-        // The rights of the old file's group must not pass to another group.
+        // If the file gets another group than the old file, that group must not get the old group's
+        // rights.
         mode &= if has_group { 0o777 } else { 0o707 };
     }
     // On a file system without modes, setting a mode fails.
@@ -127,11 +132,11 @@ fn keep_rights(old: &Metadata, file: &File) -> io::Result<()> {
     }
 }
 
-/// Writes `bytes` like [`replace`]. If the path is `-`, writes to standard output, whose reader may
-/// close it early.
+/// Writes `bytes` as [`replace`] does. If the path is `-`, writes to standard output, which its
+/// reader may close early.
 ///
 /// # Errors
-/// Returns the errors of [`replace`] and of writing.
+/// Returns an error if [`replace`] fails, or if writing to standard output fails.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if !is_standard_output(path) {
         return replace(path, |mut file| file.write_all(bytes));
@@ -154,7 +159,8 @@ fn refused(words: &str) -> io::Result<()> {
 }
 
 fn refuse_no_file(path: &Path) -> io::Result<()> {
-    // A rename would replace a device by a file, and would replace a link instead of its target.
+    // Renaming a file to the path of a device or a link would replace the device or the link, and
+    // not the link's target.
     if let Ok(there) = fs::symlink_metadata(path)
         && let Some(name) = regular_file::name(there.file_type())
     {
@@ -238,7 +244,7 @@ mod tests {
             assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, mode);
         }
         assert_eq!(fs::read(&path).unwrap(), b"newer");
-        // Only root can give files to others.
+        // Only root can change the owner of a file.
         if tardy_sys::user::is_root() {
             std::os::unix::fs::chown(&path, Some(65534), Some(65533)).unwrap();
             write(&path).unwrap();

@@ -1,5 +1,4 @@
-//! The cost of the tool itself. The cost is reported with every result and never subtracted from
-//! it.
+//! What the tool itself costs. This is reported with every result and never subtracted from it.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuId;
@@ -29,8 +28,8 @@ pub struct ThreadOverhead {
     pub cpu_time_ns: Nanos,
     /// Number of page faults.
     pub faults: u64,
-    /// Number of context switches because the thread slept.
+    /// How often the thread was switched out because it slept.
     pub switches_voluntary: u64,
-    /// Number of context switches because the kernel preempted the thread.
+    /// How often the thread was switched out because the kernel preempted it.
     pub switches_involuntary: u64,
 }

@@ -41,7 +41,7 @@ pub enum Kind {
     Name,
     /// A list of CPUs, as in `1-3,6`.
     Cpus,
-    /// Any text: the whole rest of the request, including colons.
+    /// Any text; it takes the whole rest of the request, including colons.
     Text,
 }
 
@@ -70,12 +70,12 @@ impl std::fmt::Display for Kind {
 pub struct Parameter {
     /// Name of the parameter in a request.
     pub name: &'static str,
-    /// Effect of the parameter, in one line.
+    /// What the parameter does, in one line.
     pub means: &'static str,
     /// Type of the parameter's value.
     pub kind: Kind,
-    /// The value if the request gives none, in the syntax of a request. Without a default, the
-    /// parameter may stay unset.
+    /// The value that is used if the request gives none, in the syntax of a request. Without a
+    /// default, the parameter may stay unset.
     pub default: Option<&'static str>,
     /// Whether a request must give the parameter, because there is no sensible default.
     pub needed: bool,
@@ -171,7 +171,7 @@ pub enum Value {
     Duration(Nanos),
     /// One of the parameter's words.
     Word(String),
-    /// Any text: the whole rest of a request, so no other value can follow.
+    /// Any text; it takes the whole rest of a request, so no other value can follow.
     Text(String),
     /// A file or folder.
     Path(PathBuf),
@@ -195,8 +195,8 @@ impl std::fmt::Display for Value {
 
 /// The values of the parameters of one load or probe, by name.
 ///
-/// The text of a request was checked against the table of parameters, which also supplies the
-/// defaults. The methods below expect names from this table.
+/// The table of parameters was used to check the text of the request, and it also supplied the
+/// defaults. The methods below expect names from that table.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Values(BTreeMap<String, Value>);
@@ -221,7 +221,7 @@ impl Values {
         }
     }
 
-    /// Returns the value of a parameter that is a word or text; empty if it has none.
+    /// Returns the value of a parameter that is a word or a text; empty if it has none.
     #[must_use]
     pub fn text(&self, name: &str) -> &str {
         match self.0.get(name) {
@@ -358,7 +358,7 @@ impl Parameter {
     /// Parses a value in the syntax of a request.
     ///
     /// # Errors
-    /// Returns [`ValueError`], which names the parameter.
+    /// Returns a [`ValueError`] with the name of the parameter.
     pub fn parse(&self, text: &str) -> Result<Value, ValueError> {
         let parameter = self.name;
         let owned = || text.to_owned();
@@ -457,7 +457,7 @@ pub enum ParameterError {
 /// are assigned in the order of `parameters`.
 ///
 /// # Errors
-/// Returns [`ParameterError`].
+/// Returns a [`ParameterError`] if the text is not valid.
 pub fn parse_values(
     parameters: &[&'static Parameter],
     text: &str,
@@ -476,8 +476,8 @@ pub fn parse_values(
             name.chars().all(|c| c.is_ascii_lowercase() || c == '-') && !name.is_empty()
         });
         let (parameter, value) = match named {
-            // A command may contain `a=b`. If a text is expected, only known parameters therefore
-            // count as names.
+            // A text such as a command may contain `a=b`. If a parameter takes a text, `a` counts
+            // as a name only if a parameter has this name.
             Some((name, value))
                 if !takes_text || parameters.iter().any(|parameter| parameter.name == name) =>
             {
@@ -498,7 +498,7 @@ pub fn parse_values(
                 (positional.next().ok_or_else(too_many)?, part)
             }
         };
-        // A text takes the rest of the request.
+        // A text extends to the end of the request.
         let (value, tail) = match parameter.kind {
             Kind::Text => (
                 &text[text.len() - value.len() - tail.map_or(0, |tail| tail.len() + 1)..],

@@ -1,9 +1,9 @@
-//! The plan of a run. The plan is stored in the run's folder, and is the same for a guest, a board
-//! over SSH and this machine.
+//! The plan of a run. It is stored in the run's folder, and is the same for a guest, a board over
+//! SSH and this machine.
 //!
-//! A probe's `name` is the name of its series; its `kind` identifies the probe. Names let several
-//! probes of one kind run side by side without a further key in the files. A name contains no dots,
-//! because a dot separates a probe's name from its parts.
+//! A probe's `name` is the name of its series; its `kind` identifies the probe. Several probes of
+//! one kind can therefore run side by side, because they have different names. A name contains no
+//! dots, because a dot separates a probe's name from its parts.
 
 pub mod request;
 
@@ -30,18 +30,18 @@ use crate::system_clock::{ProbeClocks, ThreadClocks};
 use crate::threshold::ThresholdAction;
 use crate::tracing::ExplainLevel;
 
-/// Name of a responder's probe, of its series, and of its run's scenario.
+/// Name of a responder's probe, which is also the name of its series and of its run's scenario.
 pub const RESPOND: &str = "respond";
-/// Planned length of the last phase of an endless run: 100 years. No run lasts that long, and the
-/// length is small enough that sums with other times do not overflow.
+/// Planned length of the last phase of an endless run: 100 years. No run lasts that long, and
+/// adding other times to this length does not overflow.
 pub const UNTIL_STOPPED_LENGTH: Nanos = Nanos::from_secs(100 * 365 * 86_400);
-/// The time for which the amounts of an endless run are estimated: bytes on the disk, and bytes
-/// that loads write.
+/// For an endless run, the amounts are estimated for this time: bytes on the disk, and bytes that
+/// loads write.
 pub const UNTIL_STOPPED_PART: Nanos = Nanos::from_secs(3600);
 /// Name of the scenario that is defined by flags.
 pub const FLAGS: &str = "flags";
 
-/// The source of a scenario, and how to request it again.
+/// Where a scenario comes from, which also determines how to request it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
@@ -55,13 +55,13 @@ pub enum Origin {
     Responder,
 }
 
-/// The plan of a run. The plan can be serialised: a guest, a board over SSH and this machine use
-/// the same plan.
+/// The plan of a run. The plan can be serialised, because a guest, a board over SSH and this
+/// machine all use it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Plan {
     /// Name of the scenario.
     pub scenario: String,
-    /// The source of the scenario; absent in plans of older tools: see [`Plan::origin`].
+    /// Where the scenario comes from; absent in plans of older tools: see [`Plan::origin`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
     /// Path of the scenario's file, as given; absent for built-in scenarios.
@@ -78,7 +78,8 @@ pub struct Plan {
     pub threads: Vec<ThreadEntry>,
     /// CPUs to measure.
     pub measured_cpus: CpuList,
-    /// CPUs for the tool's own threads. If all CPUs are measured, these are measured CPUs.
+    /// CPUs for the tool's own threads. If all CPUs are measured, the tool's threads also run on
+    /// measured CPUs.
     #[serde(rename = "tool_cpus")]
     pub housekeeping_cpus: CpuList,
     /// The phases in their order.
@@ -103,11 +104,12 @@ pub struct Plan {
     /// hourly histograms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<u64>,
-    /// Folder in memory to which the run is written while measuring.
+    /// Folder in memory to which the run is written while it is measured.
     pub spool: Option<PathBuf>,
-    /// Wake-up latency in us to request from power management; absent for no request.
+    /// Maximum C-state exit latency in us to request from power management; absent if none is
+    /// requested.
     pub cpu_dma_latency_us: Option<i32>,
-    /// Wake-up latency in us to request for the measured CPUs only, instead of
+    /// Maximum C-state exit latency in us to request for the measured CPUs only, instead of
     /// `cpu_dma_latency_us`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_latency_us: Option<u32>,
@@ -119,17 +121,17 @@ pub struct Plan {
     pub load_cgroup: Option<PathBuf>,
     /// Seed of all random numbers.
     pub seed: u64,
-    /// Whether due times of all CPUs coincide.
+    /// Whether the due times of all CPUs coincide.
     pub aligned: bool,
-    /// Latency that stops the run.
+    /// Latency above which the run stops.
     #[serde(rename = "stop_above_ns")]
     pub stop_above: Option<Nanos>,
-    /// Whether a stop also switches off the kernel's tracing.
+    /// Whether the run also switches off the kernel's tracing when a latency stops it.
     pub tracing_off: bool,
-    /// The actions at a latency above the threshold. Without actions, the run only stops.
+    /// What to do at a latency above the threshold. If the list is empty, the run only stops.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub on_threshold: Vec<ThresholdAction>,
-    /// The amount of kernel tracing that explains samples.
+    /// How much the kernel's trace records to explain samples.
     #[serde(default, skip_serializing_if = "ExplainLevel::is_off")]
     pub explain: ExplainLevel,
     /// Whether the whole trace is stored.
@@ -137,28 +139,30 @@ pub struct Plan {
     pub keep_trace: bool,
     /// Settings of the machine that are changed for the run, with their old values.
     pub changes: Vec<Change>,
-    /// The cost of one wake-up on this machine; absent if the period is long enough on any machine.
+    /// The time that one wake-up takes on this machine; absent if the period is long enough on any
+    /// machine.
     #[serde(rename = "wake_up_cost_ns")]
     pub wake_up_cost: Option<Nanos>,
-    /// Approximate maximum of the bytes that the run will take. For an endless run, the number is
-    /// in bytes per hour.
+    /// Approximate maximum number of bytes that the run's folder will take. For an endless run, the
+    /// number is in bytes per hour.
     pub bytes_estimated: u64,
     /// The user's labels of the run, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Options as the user gave them, if no other field has their values.
+    /// Options as the user gave them, for options whose values are in no other field.
     #[serde(default, skip_serializing_if = "Request::is_empty")]
     pub asked: Request,
-    /// Defaults that come from files of the machine or the user, with a sentence for each file.
+    /// Defaults that were read from files of the machine or the user, with a sentence for each
+    /// file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub defaults: Vec<String>,
-    /// Shortcomings of the run that are known before the start.
+    /// Warnings about the run that are known before the start.
     pub warnings: Vec<Warning>,
 }
 
 impl Plan {
-    /// Returns a line for each device with the bytes that the loads write to it, so that the user
-    /// can decide to spare the device.
+    /// Returns one line per device with the number of bytes that the loads write to it, so that the
+    /// user can decide to spare the device.
     #[must_use]
     pub fn device_writes(&self) -> Vec<String> {
         let length = |phase: &PhasePlan| {
@@ -186,9 +190,9 @@ impl Plan {
             .collect()
     }
 
-    /// Returns the source of the scenario. The plan of an older tool has only the scenario's name.
-    /// If it also has a file, the file counts, because a user's file may have the name of a
-    /// built-in scenario.
+    /// Returns where the scenario comes from. The plan of an older tool has only the scenario's
+    /// name. If the plan also has the path of a file, the file is used, because a user's file may
+    /// have the name of a built-in scenario.
     #[must_use]
     pub fn origin(&self) -> Origin {
         self.origin
@@ -210,7 +214,8 @@ impl Plan {
         }
     }
 
-    /// Returns the plan of a run without probes: of costs, or of another tool's results.
+    /// Returns the plan of a run that has no probes, because it measures costs or contains another
+    /// tool's results.
     #[must_use]
     pub fn without_probes(scenario: &str, measured: &CpuList, tool: &CpuList) -> Self {
         Self {
@@ -225,8 +230,8 @@ impl Plan {
 /// One probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbePlan {
-    /// Name of the probe and of its series. If several probes of a kind run side by side, the name
-    /// differs from the kind.
+    /// Name of the probe, which is also the name of its series. If several probes of a kind run
+    /// side by side, the name differs from the kind.
     pub name: String,
     /// Kind of the probe, if it differs from the name; see [`ProbePlan::kind`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -237,10 +242,10 @@ pub struct ProbePlan {
     /// Maximum random shift of a due time.
     #[serde(rename = "dither_ns")]
     pub dither: Nanos,
-    /// The first due time after the start, if the user gave it; otherwise it is random.
+    /// The first due time after the start, if the user gave it; otherwise a random one.
     #[serde(rename = "offset_ns", default, skip_serializing_if = "Option::is_none")]
     pub offset: Option<Nanos>,
-    /// Measured CPUs on which the probe runs, if the user limited it to some.
+    /// The CPUs on which the probe runs, if the user limited it to some of the measured CPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<CpuList>,
     /// Clocks of the probe's timer and of its due times.
@@ -250,7 +255,7 @@ pub struct ProbePlan {
     pub policy: PolicyName,
     /// Real-time priority; absent for the policy `other`.
     pub priority: Option<u32>,
-    /// The event that the probe waits for.
+    /// What the probe waits for.
     #[serde(default)]
     pub waits_for: WaitsFor,
     /// The probe's own parameters, by name.
@@ -276,7 +281,7 @@ impl std::fmt::Display for ProbePlan {
             write!(formatter, ":{name}={value}")?;
         }
         self.clocks.fmt(formatter)?;
-        // The period of an import may be unknown.
+        // For imported samples, the period may be unknown.
         if self.waits_for != WaitsFor::Nothing && self.period > Nanos::ZERO {
             write!(formatter, " every {}", self.period.exact())?;
         }
@@ -287,17 +292,17 @@ impl std::fmt::Display for ProbePlan {
     }
 }
 
-/// The event that a probe waits for, as far as it affects the probe's latencies.
+/// What a probe waits for, as far as this affects the probe's latencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WaitsFor {
-    /// The probe's own timer. Latencies count from its expiry.
+    /// The probe's own timer. Latencies are measured from the timer's expiry.
     #[default]
     Timer,
     /// Another thread, program, machine or device; or a timer with known intervals but unknown due
     /// times.
     Event,
-    /// No event: the probe looks for gaps continuously, and has no period.
+    /// Nothing: the probe looks for gaps continuously, and has no period.
     Nothing,
 }
 
@@ -306,7 +311,7 @@ pub enum WaitsFor {
 pub struct ThreadEntry {
     /// Name of the probe.
     pub probe: String,
-    /// The plan of the threads.
+    /// The plan of the instance's threads.
     #[serde(flatten)]
     pub plan: ThreadPlan,
 }
@@ -316,7 +321,7 @@ pub struct ThreadEntry {
 pub struct PhasePlan {
     /// Name of the phase in tables.
     pub name: String,
-    /// Length of the phase. If the phase is counted in cycles, an estimate.
+    /// Length of the phase. If the phase is counted in cycles, this length is an estimate.
     #[serde(rename = "length_ns")]
     pub length: Nanos,
     /// Minimum number of cycles of each measuring thread in the phase, used instead of the length.
@@ -331,13 +336,13 @@ pub struct PhasePlan {
 #[serde(tag = "change", rename_all = "kebab-case")]
 pub enum Change {
     /// Holds /dev/cpu_dma_latency open with this value. The kernel withdraws the value when the
-    /// tool ends, however it ends.
+    /// tool ends, no matter how it ends.
     CpuDmaLatency {
         /// The value in us.
         value_us: i32,
     },
-    /// Sets the wake-up latency that power management may add on one CPU
-    /// (`pm_qos_resume_latency_us`). Restored at the end, or by `tardy restore`.
+    /// Sets the maximum C-state exit latency of one CPU (`pm_qos_resume_latency_us`). Restored at
+    /// the end, or by `tardy restore`.
     ResumeLatency {
         /// The CPU's file below /sys.
         path: PathBuf,
@@ -355,8 +360,8 @@ pub enum Change {
 }
 
 impl Plan {
-    /// Returns the part of the disk budget for explanations: a quarter, if the run explains
-    /// samples.
+    /// Returns how much of the disk budget is reserved for explanations: a quarter, if the run
+    /// explains samples.
     #[must_use]
     pub fn disk_of_explanations(&self) -> Option<u64> {
         self.disk
@@ -364,20 +369,20 @@ impl Plan {
             .map(Self::share_of_explanations)
     }
 
-    /// Returns the part of a disk budget of `disk` bytes that is for explanations.
+    /// Returns how many bytes of a disk budget of `disk` bytes are reserved for explanations.
     #[must_use]
     pub fn share_of_explanations(disk: u64) -> u64 {
         disk / 4
     }
 
-    /// Returns the minimum disk budget with which a run of this many series can be explained, in
-    /// bytes.
+    /// Returns the minimum disk budget, in bytes, that a run of this many series needs if its
+    /// samples are explained.
     #[must_use]
     pub fn disk_least_explained(series: usize) -> u64 {
         (series as u64).max(16) << 20
     }
 
-    /// Returns the part of the disk budget that is not for explanations.
+    /// Returns how much of the disk budget is not reserved for explanations.
     #[must_use]
     pub fn disk_of_samples(&self) -> Option<u64> {
         let explanations = self.disk_of_explanations().unwrap_or(0);
@@ -398,7 +403,7 @@ impl Plan {
         (!self.until_stopped).then(|| self.length())
     }
 
-    /// Returns the probe of that name.
+    /// Returns the probe with this name.
     #[must_use]
     pub fn probe(&self, name: &str) -> Option<&ProbePlan> {
         self.probes.iter().find(|probe| probe.name == name)
@@ -428,23 +433,23 @@ impl std::fmt::Display for Change {
     }
 }
 
-/// The plan of one instance of a probe, with everything that its threads need. Times are offsets
-/// from the run's start until [`ThreadPlan::at`].
+/// The plan of one instance of a probe, with everything that its threads need. The times are
+/// offsets from the run's start; [`ThreadPlan::at`] converts them to times on the run's clock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadPlan {
-    /// CPU to measure; absent for copies that move among the measured CPUs.
+    /// CPU to measure; absent for copies whose threads move among the measured CPUs.
     pub cpu: Option<CpuId>,
     /// Number of the copy, for probes whose copies have no fixed CPU.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub copy: Option<u32>,
     /// Schedule of the first series: when its samples are due.
     pub schedule: Schedule,
-    /// Seed of the due times' dither.
+    /// Seed of the random shifts (dither) of the due times.
     pub seed: u64,
-    /// Number of cycles after which the probe ends; absent to run until stopped.
+    /// Number of cycles after which the probe ends; if absent, the probe runs until it is stopped.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cycles: Option<u64>,
-    /// Latency at which all probes stop; absent for none.
+    /// Latency above which all probes stop; absent if no latency stops them.
     #[serde(
         rename = "stop_above_ns",
         skip_serializing_if = "Option::is_none",
@@ -487,33 +492,34 @@ impl ThreadPlan {
 /// loads).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadPlan {
-    /// Name of the load in events and reports: the request as written, numbered if it was given
-    /// twice.
+    /// Name of the load in events and reports: the text of the request, with a number if the same
+    /// load was requested twice.
     pub label: String,
     /// The load's name.
     pub name: String,
     /// All parameters that have a value.
     pub parameters: Values,
-    /// The CPUs on which the load runs.
+    /// The CPUs that the load may use.
     pub cpus: CpuList,
     /// Whether each CPU has its own worker. Otherwise one worker uses all CPUs.
     pub each_cpu: bool,
-    /// Resource limits of the load over all workers.
+    /// Limits on the resources of all workers of the load together.
     pub budget: Budget,
-    /// Time to stop on request. After this time the load is killed, and the run reports that.
+    /// How long the load may take to stop after it was asked to. After this time the load is
+    /// killed, and the run reports that.
     pub finish_limit: Nanos,
-    /// Path of the load's named scratch files, if it needs names.
+    /// Path of the load's scratch files, if these files need names.
     pub scratch: Option<PathBuf>,
     /// The changes that the load makes to the machine. The changes are journaled before the start.
-    /// The guardian undoes them.
+    /// The guardian undoes the changes.
     pub undo: Vec<Undo>,
-    /// The load's writes to a device; `None` if it writes to no device.
+    /// How much the load writes to a device; `None` if it writes to no device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_writes: Option<DeviceWrites>,
-    /// How the load differs from its description on this machine.
+    /// In which respects the load on this machine differs from its description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// How the load gets its share of the CPUs among the loads of its phase.
+    /// How the load gets its share of the CPU time among the loads of its phase.
     #[serde(default, skip_serializing_if = "Share::is_of_tasks")]
     pub share: Share,
     /// Number of other loads in the same phase.
@@ -521,19 +527,19 @@ pub struct LoadPlan {
     pub beside: u32,
 }
 
-/// How a load gets its share of the CPUs among other loads.
+/// How a load gets its share of the CPU time among other loads.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Share {
-    /// Each task of the load gets the same share as any other task. Used if the load is alone in
-    /// its phase, or if the kernel cannot group tasks.
+    /// Each task of the load gets the same share of the CPU time as any other task. This is used if
+    /// the load is alone in its phase, or if the kernel cannot group tasks.
     #[default]
     Tasks,
-    /// Each worker of the load is a session, and the kernel's autogroup gives the whole session one
-    /// share.
+    /// Each worker of the load has its own session, and the kernel's autogroup gives the session as
+    /// a whole one share.
     Session,
-    /// Each worker of the load is a control group, and each group gets one share. The group's path
-    /// is this path with a dash and the worker's number.
+    /// Each worker of the load has its own control group, and each group gets one share. The path
+    /// of a group is this path, a dash, and the worker's number.
     Group(PathBuf),
 }
 
@@ -551,7 +557,7 @@ fn is_zero(count: &u32) -> bool {
 
 impl LoadPlan {
     /// Returns the device writes of the load in this time, in the form that
-    /// [`device_writes::lines`] takes; `None` if the load writes to no device.
+    /// [`device_writes::lines`] accepts; `None` if the load writes to no device.
     #[must_use]
     pub fn writes_for(&self, length: Nanos) -> Option<(&str, &DeviceWrites, Nanos)> {
         self.device_writes
@@ -566,7 +572,7 @@ impl LoadPlan {
     }
 }
 
-/// Resource limits of a load over all its workers.
+/// Limits on the resources of all workers of a load together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Budget {
     /// Bytes of memory.
@@ -603,8 +609,8 @@ impl PolicyName {
         }
     }
 
-    /// Returns the kernel's policy. `Fifo` and `Rr` need a priority; without one, the result is the
-    /// policy of an ordinary task.
+    /// Returns the kernel's policy. `Fifo` and `Rr` need a priority; if there is none, the policy
+    /// of an ordinary task is returned.
     #[must_use]
     pub fn policy(self, priority: Option<u32>) -> sched::Policy {
         match (self, priority) {

@@ -1,8 +1,8 @@
 //! `run.json`: the plan, the facts of the machine, the events of the run, and how it ended.
 //!
 //! Every time is in ns, on the run's monotonic clock unless the key states another one. Readers
-//! skip unknown keys, so added keys do not break an older tool. `format` increases when a change
-//! would break it.
+//! ignore unknown keys, so older tools can read records with new keys. `format` increases when
+//! older tools would misread new records.
 //!
 //! History of `format`: 1 (2026-11): first.
 
@@ -34,7 +34,7 @@ pub const FORMAT: u32 = 1;
 pub enum RunKind {
     /// Latencies that probes measured.
     Latency,
-    /// The cost of operations.
+    /// How long operations take.
     Cost,
     /// Values from another tool's output, or wake-ups that `tardy attach` followed.
     Imported,
@@ -63,12 +63,12 @@ pub struct Tool {
     pub name: String,
     /// Version of the tool, as printed by `tardy --version`.
     pub version: String,
-    /// Number of the process that makes the run. Together with the boot ID, it shows whether the
-    /// run is still in progress.
+    /// ID of the process that makes the run. Together with the boot ID, it shows whether the run is
+    /// still in progress.
     pub process: u32,
 }
 
-/// A phase as it happened, which may differ from the plan.
+/// A phase as it was actually run, which may differ from the plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhaseRecord {
     /// Name of the planned phase.
@@ -77,8 +77,8 @@ pub struct PhaseRecord {
     pub loads: Vec<String>,
     /// When the phase started.
     pub begin_ns: Nanos,
-    /// When the phase ended; absent while it lasts. The loads work only in a part of the phase:
-    /// [`RunRecord::under_load`].
+    /// When the phase ended; absent while it lasts. The loads work only during a part of this time,
+    /// which [`RunRecord::under_load`] returns.
     pub end_ns: Option<Nanos>,
     /// Planned start and end of the phase.
     pub planned_ns: (Nanos, Nanos),
@@ -87,7 +87,7 @@ pub struct PhaseRecord {
     pub cpu_busy_ns: BTreeMap<CpuId, Nanos>,
 }
 
-/// The work of one load in one phase, on one CPU if the load has a worker for each CPU.
+/// What one load did in one phase, on one CPU if the load has a worker for each CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadWork {
     /// Index of the phase in the list of phases.
@@ -104,7 +104,7 @@ pub struct LoadWork {
     pub errors: u64,
     /// CPU time used.
     pub cpu_time_ns: Nanos,
-    /// The part of the CPU time spent in the kernel; absent in older files.
+    /// How much of the CPU time was spent in the kernel; absent in older files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_time_ns: Option<Nanos>,
     /// When the worker first worked; absent in runs of older tools.
@@ -150,7 +150,7 @@ pub struct StoreFailure {
     /// Due time of the first sample that was not stored.
     #[serde(rename = "since_ns")]
     pub since: Nanos,
-    /// The error of the system.
+    /// The error that the system reported.
     pub error: String,
     /// Number of samples that were not stored.
     pub samples: u64,
@@ -165,15 +165,15 @@ pub struct SeriesRecord {
     pub probe: String,
     /// CPU that the probe was bound to.
     pub cpu: Option<CpuId>,
-    /// The counts at the end; absent while the series grows.
+    /// The final counts; absent while the series grows.
     pub counts: Option<Counts>,
     /// How long the probe looked for gaps; only for series of gaps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_ns: Option<Nanos>,
     /// Why samples could not be stored.
     pub failure: Option<StoreFailure>,
-    /// The samples that were taken on another CPU than planned, as a list of intervals, if the
-    /// kernel reports the CPU.
+    /// The samples that were taken on a CPU other than planned, as a list of intervals; empty if
+    /// the kernel does not report the CPU.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub elsewhere: Vec<MovedStretch>,
 }
@@ -186,10 +186,11 @@ impl SeriesRecord {
     }
 }
 
-/// An interval of consecutive samples that a bound probe took on the wrong CPU.
+/// An interval of consecutive samples that a probe took on a CPU other than the one it was bound
+/// to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MovedStretch {
-    /// The wrong CPU. The last interval of a list also covers all later samples on any wrong CPU.
+    /// The wrong CPU. The last interval of a list also covers all later samples on other CPUs.
     pub cpu: CpuId,
     /// Due time of the first of these samples.
     pub first_due_ns: Nanos,
@@ -214,7 +215,7 @@ pub struct SchedulingChange {
     pub after: String,
 }
 
-/// An interval without measurement: the tool had ended, or the machine was off.
+/// An interval without measurement, because the tool had ended or the machine was off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interruption {
     /// End of the part before the interruption: its last sample, or the time at which its tool
@@ -222,7 +223,7 @@ pub struct Interruption {
     pub from_ns: Nanos,
     /// When the run resumed.
     pub to_ns: Nanos,
-    /// Whether the machine rebooted in between.
+    /// Whether the machine was rebooted during the interruption.
     pub is_reboot: bool,
 }
 
@@ -231,7 +232,7 @@ pub struct Interruption {
 pub struct StartTime {
     /// Wall-clock time in ns since 1970. This time is for people, and is never used for data.
     pub realtime_ns: Nanos,
-    /// The same moment on the run's clock.
+    /// The same moment as a time on the run's clock.
     pub monotonic_ns: Nanos,
 }
 
@@ -246,20 +247,20 @@ pub struct RunRecord {
     pub tool: Tool,
     /// State of the run.
     pub state: State,
-    /// Clock of all times.
+    /// The clock on which all times of the record are based.
     pub clock: ClockKind,
     /// When the run started.
     pub started: StartTime,
     /// When the run's last probe ended; absent while the run lasts.
     pub ended_ns: Option<Nanos>,
-    /// Caveats to read before the numbers.
+    /// Warnings that the reader should see before the numbers.
     pub warnings: Vec<Warning>,
     /// The plan of the run.
     pub plan: Plan,
     /// The operations that were timed, in folders of kind `cost`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<CostRecord>,
-    /// The source of the numbers, in folders of kind `imported`.
+    /// Where the numbers come from, in folders of kind `imported`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<ImportRecord>,
     /// CPUs that were measured.
@@ -267,14 +268,14 @@ pub struct RunRecord {
     /// Intervals without measurement, from runs with `--resume`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interruptions: Vec<Interruption>,
-    /// Phases as they happened.
+    /// Phases as they were actually run.
     pub phases: Vec<PhaseRecord>,
-    /// The work that the loads did.
+    /// What the loads did.
     pub load_work: Vec<LoadWork>,
-    /// Times that were marked during the run.
+    /// Times that the user marked during the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marks_ns: Vec<Nanos>,
-    /// Path of the folder that holds the series while they are not yet in `samples/`: see
+    /// Path of the folder in which the series are while they are not yet in `samples/`: see
     /// `--spool`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples_folder: Option<PathBuf>,

@@ -1,17 +1,17 @@
-//! Resumes a run with `--disk` in its folder, after its tool ended normally, was killed, or stopped
-//! with the machine.
+//! Resumes a run with `--disk` in its folder, after its tool ended normally or was killed, or the
+//! machine was switched off.
 //!
 //! All samples of the earlier part are folded into hourly histograms, so a series keeps one grid of
-//! due times and readers need no change. Times are converted to the current clock: the run's clock
-//! restarts with each boot, and the time of day gives the distance between the two clocks.
+//! due times and readers need no change. Times are converted to the current clock, because the
+//! run's clock restarts with each boot. The time of day relates the old clock to the current one.
 //!
-//! The resumed run is built in a folder next to the run's. The two folders are then exchanged in
-//! one step, so after a crash either the old or the new one is complete. Converting the times in
-//! place would need a separate journal: a crash in the middle would leave some times converted and
-//! others not.
+//! The resumed run is built in a second folder next to the run's folder. The two folders are then
+//! exchanged in one step, so after a crash either the old or the new one is complete. Converting
+//! the times in the run's folder itself would need a journal, because a crash in the middle would
+//! leave only some of the times converted.
 //!
-//! A run with fewer stored samples than `run.json` counts is refused, because no number of the
-//! resumed run would show that they are missing.
+//! A run is refused if it has fewer stored samples than `run.json` states, because the resumed run
+//! would not show that samples are missing.
 
 use std::fs::{self, File};
 use std::io;
@@ -34,9 +34,9 @@ use tardy_samples::hours::{self, Hours};
 use tardy_samples::reserved_file;
 use tardy_samples::rotation::{DiskDivision, Rotation, RotationRule};
 
-/// The entries of a run folder that belong to the run, including replacements that wait to be
-/// renamed. All other entries, such as those that the user made, are kept. [`is_of_series`] makes
-/// the same distinction for `samples`.
+/// The entries of a run folder that belong to the run, including files that will replace others but
+/// were not renamed yet. All other entries, such as those that the user made, are kept.
+/// [`is_of_series`] makes the same distinction for `samples`.
 const OWN: [&str; 6] = [
     "run.json",
     "run.json.new",
@@ -52,13 +52,13 @@ pub enum ResumeError {
     /// The path is not a run, or its folder cannot be written.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// Samples of other kinds of runs cannot be folded into hourly histograms.
+    /// The samples of this kind of run cannot be folded into hourly histograms.
     #[error(
         "{0} cannot be resumed: --resume needs a run with --until-stopped and --disk, made by \
          `tardy run` without loads or by `tardy attach`: give another folder with --out"
     )]
     NotBounded(PathBuf),
-    /// The command would not continue the same run.
+    /// The command asks for a run with other settings.
     #[error(
         "{path} cannot be resumed, because {what} differ from those of this command: repeat the \
          original command (see `tardy show --full`), or give another folder with --out"
@@ -66,11 +66,11 @@ pub enum ResumeError {
     Other {
         /// The run's folder.
         path: PathBuf,
-        /// The aspect that differs.
+        /// The settings that differ, as text for the message.
         what: &'static str,
     },
-    /// The run was measured on another kernel. Results of different kernels are compared, but never
-    /// added up.
+    /// The run was measured on another kernel. Results of different kernels can be compared, but
+    /// must never be added up.
     #[error(
         "{path} was measured on kernel {release}, not on this one: give another folder with --out"
     )]
@@ -91,19 +91,19 @@ pub enum ResumeError {
     System {
         /// The run's folder.
         path: PathBuf,
-        /// The error of the system.
+        /// The error that the system reported.
         error: io::Error,
     },
 }
 
 /// Resumes the run in `path` at `now` under `plan`. Returns `None` if `path` does not exist.
 ///
-/// The returned record is that of the earlier part, on the current clock. Its last interruption
-/// lasts until `now`.
+/// It returns the record of the earlier part, converted to the current clock. The last interruption
+/// in this record lasts until `now`.
 ///
 /// # Errors
-/// Returns [`ResumeError`]. The run is then unchanged, or its folder already holds the converted
-/// run, which can be resumed later.
+/// Returns a [`ResumeError`] if the run cannot be resumed. After an error, the run is unchanged, or
+/// its folder already contains the converted run, which can be resumed later.
 pub fn resume(
     path: &Path,
     plan: &Plan,
@@ -118,16 +118,17 @@ pub fn resume(
         path: path.to_owned(),
         error,
     };
-    // If `path` is a link, its target is resumed, on the target's disk.
+    // If `path` is a link, the run at its target is resumed, on the target's disk.
     let run = fs::canonicalize(path).map_err(system)?;
-    // The lock is needed because a process of another container has no number here, and because
-    // another process may resume the run at the same time.
+    // A lock is needed for two reasons: the run's process may be in another container, where its
+    // number is unknown here, and another process may resume the run at the same time.
     let Some(_lock) = lock(&run).map_err(system)? else {
         return Err(ResumeError::UnderWay(path.to_owned(), process));
     };
     let record = folder::open(path)?;
     check(path, &record, plan, root)?;
-    // An interrupted resumption may have left this folder. The run itself is complete.
+    // A resumption that was interrupted may have left this folder. The run itself is complete, so
+    // the folder can be removed.
     let beside = beside(&run);
     if beside.exists() {
         remove(&beside, &run, &record).map_err(system)?;
@@ -160,8 +161,8 @@ fn lock(run: &Path) -> io::Result<Option<File>> {
     Ok(((locked.dev(), locked.ino()) == (there.dev(), there.ino())).then_some(folder))
 }
 
-/// Removes the folder next to the run's folder. Entries that no run made are first moved into the
-/// run's folder. `record` is the run's record.
+/// Removes the folder next to the run's folder. Entries that do not belong to a run are first moved
+/// into the run's folder. `record` is the run's record.
 fn remove(beside: &Path, run: &Path, record: &RunRecord) -> io::Result<()> {
     keep_of_others(beside, run, |entry| {
         OWN.iter().any(|own| entry.file_name() == *own)
@@ -176,12 +177,13 @@ fn remove(beside: &Path, run: &Path, record: &RunRecord) -> io::Result<()> {
     fs::remove_dir_all(beside)
 }
 
-/// Moves all entries except those that `own` selects out of a folder that will be removed.
+/// Moves entries out of a folder that will be removed: all entries except those that `own` selects.
 fn keep_of_others(from: &Path, to: &Path, own: impl Fn(&fs::DirEntry) -> bool) -> io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let place = to.join(entry.file_name());
-        // If both folders have an entry with this name, the one in the run's own folder is newer.
+        // If both folders have an entry with this name, the entry in the run's own folder is newer
+        // and stays.
         if !own(&entry) && fs::symlink_metadata(&place).is_err() {
             fs::rename(entry.path(), place)?;
         }
@@ -189,8 +191,8 @@ fn keep_of_others(from: &Path, to: &Path, own: impl Fn(&fs::DirEntry) -> bool) -
     Ok(())
 }
 
-/// Returns whether the run of `record` made this file of `samples`: the head of a series, a
-/// segment, the hourly histograms, or a replacement of one of them.
+/// Returns whether the run of `record` made this file of the folder `samples`: the head of a
+/// series, a segment, the hourly histograms, or a replacement of such a file.
 fn is_of_series(entry: &fs::DirEntry, record: &RunRecord) -> bool {
     let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
     let Some(name) = entry.file_name().into_string().ok().filter(|_| is_file) else {
@@ -204,8 +206,8 @@ fn is_of_series(entry: &fs::DirEntry, record: &RunRecord) -> bool {
         Some((head, number)) if is_number(number) => head.to_owned(),
         _ => name.to_owned(),
     };
-    // A series without a head is not in the record, because its tool was killed before the first
-    // due time.
+    // If a series has no head, it is not in the record, because its tool was killed before the
+    // first due time.
     let is_prepared = || {
         let is_of_a_probe = record
             .plan
@@ -276,9 +278,9 @@ fn fill(
         );
         let mut hours = rotation.with_all_segments()?;
         refuse_gone(series, &rotation, &hours)?;
-        // A series that has no samples yet starts with the resumed part.
+        // If a series has no samples yet, it starts with the resumed part.
         if hours.through > 0 {
-            // The counts of `run.json` include chunks that did not fit on a full disk.
+            // The counts in `run.json` include chunks that could not be stored on a full disk.
             if let Some(counts) = series.counts {
                 let unstored = series.not_stored();
                 hours.counts = Counts { unstored, ..counts };
@@ -291,8 +293,8 @@ fn fill(
         .filter_map(|(_, _, hours)| hours.last_wake())
         .max()
         .unwrap_or(record.started.monotonic_ns);
-    // If a resumed part was killed before its first sample, the last interruption ends at the
-    // part's start. The new interruption starts there.
+    // If a resumed part was killed before its first sample, the last interruption ends when that
+    // part started. The new interruption starts at this time.
     let noted = record
         .interruptions
         .last()
@@ -329,7 +331,7 @@ fn fill(
     });
     record.state = State::Running;
     record.ended_ns = None;
-    // The counts are recorded again when the run ends. Until then, readers count the samples.
+    // The final counts are recorded when the run ends. Until then, readers count the samples.
     record
         .series
         .iter_mut()
@@ -351,7 +353,7 @@ fn division(record: &RunRecord, bytes: u64) -> io::Result<DiskDivision> {
         .map_err(|least| io::Error::other(format!("--disk was below {least} bytes")))
 }
 
-/// Refuses a series with fewer samples than `run.json` counts, or without its hourly histograms.
+/// Refuses a series that has fewer samples than `run.json` states, or lacks its hourly histograms.
 fn refuse_gone(series: &SeriesRecord, rotation: &Rotation, found: &Hours) -> io::Result<()> {
     let (file, hours) = (rotation.series(), hours::path(rotation.series()));
     let stored = series.counts.map_or(found.counts.stored(), |counts| {
@@ -361,8 +363,8 @@ fn refuse_gone(series: &SeriesRecord, rotation: &Rotation, found: &Hours) -> io:
     // The tool may have been killed before the first due time, so there may be no head.
     let is_begun = fs::metadata(file).is_ok_and(|head| head.len() > 0) || found.through > 0;
     let has_lost_hours = is_begun && rotation.has_lost_hours()?;
-    // If the tool was killed, `run.json` has no counts, and the counts of later chunks keep
-    // reporting the loss.
+    // If the tool was killed, `run.json` contains no counts. Lost samples are accepted in this
+    // case, because the counts in later chunks continue to report them.
     if !has_lost_hours && (gone == 0 || series.counts.is_none()) {
         return Ok(());
     }
@@ -388,7 +390,7 @@ fn ahead(started: StartTime) -> Nanos {
     started.realtime_ns - started.monotonic_ns
 }
 
-/// Converts the times of a record to another clock, which is ahead by `by`.
+/// Converts the times of a record to another clock, which is ahead of the old one by `by`.
 fn shift(record: &mut RunRecord, by: Nanos) {
     let move_on = |time: &mut Nanos| *time = time.saturating_add(by);
     move_on(&mut record.started.monotonic_ns);
@@ -421,7 +423,8 @@ fn shift(record: &mut RunRecord, by: Nanos) {
 }
 
 impl RunRecord {
-    /// Adds the history of `earlier`, the interrupted part, to this record of the resumed run.
+    /// Adds the history of `earlier` (the part before the interruption) to this record of the
+    /// resumed run.
     pub fn go_on(&mut self, earlier: &Self) {
         self.started = earlier.started;
         self.interruptions.clone_from(&earlier.interruptions);
@@ -467,7 +470,7 @@ impl RunRecord {
         }
     }
 
-    /// Adds the facts that `earlier` recorded about its series, except for the counts.
+    /// Adds everything that `earlier` recorded about its series, except for the counts.
     pub fn add_series_of(&mut self, earlier: &Self) {
         for series in &mut self.series {
             if let Some(before) = earlier

@@ -1,13 +1,13 @@
 //! The clocks that timers and grids of due times can use, in addition to the run's own clock.
 //!
-//! All times of a run are on CLOCK_MONOTONIC. The other clocks run at the same rate, adjustments by
-//! NTP and PTP included. Their difference from CLOCK_MONOTONIC, in ns, changes only in steps. A due
-//! time on another clock therefore corresponds to a fixed time on the run's clock, until the other
-//! clock is stepped.
+//! All times of a run are on CLOCK_MONOTONIC. The other clocks run at the same rate, including
+//! adjustments by NTP and PTP. The difference between such a clock and CLOCK_MONOTONIC, in ns,
+//! changes only in steps. A due time on another clock therefore equals a fixed time on the run's
+//! clock, until somebody steps the other clock.
 //!
 //! `run.json` stores the difference for each thread, exact to the ns. The difference is read from
 //! the coarse clocks, which the kernel updates together. After a step, timers are set again, a
-//! signal interrupts waits that would last as long as the step, and the run gives no verdict.
+//! signal interrupts the waits that would last too long, and the run gives no verdict.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
@@ -49,7 +49,7 @@ impl SystemClock {
         *self == Self::Monotonic
     }
 
-    /// Returns the clock as system calls need it.
+    /// Returns the clock's ID for system calls.
     #[must_use]
     pub fn of_the_system(self) -> tardy_sys::clock::Clock {
         match self {
@@ -79,8 +79,8 @@ impl std::fmt::Display for SystemClock {
     }
 }
 
-/// A clock, and how far it was ahead of the run's clock when the run started. A time of the run
-/// plus this difference is the time on this clock.
+/// A clock, and how far it was ahead of the run's clock when the run started. A time on this clock
+/// is a time of the run plus this difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ClockReading {
     /// The clock that was read.
@@ -128,19 +128,19 @@ impl std::fmt::Display for ProbeClocks {
     }
 }
 
-/// The clocks of a measuring thread, with their readings when the run started.
+/// The clocks of a measuring thread, read when the run started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ThreadClocks {
     /// Reading of the timer's clock.
     #[serde(default)]
     pub timer: ClockReading,
-    /// Reading of the grid's clock.
+    /// Reading of the clock to which the grid is aligned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grid: Option<ClockReading>,
 }
 
 impl ThreadClocks {
-    /// Returns the clocks of a plan. Their readings are unknown before the run.
+    /// Returns the clocks that a plan requests. Their readings are unknown before the run.
     #[must_use]
     pub fn planned(clocks: ProbeClocks) -> Self {
         let unread = |clock| ClockReading {
@@ -153,7 +153,7 @@ impl ThreadClocks {
         }
     }
 
-    /// Returns the current readings of the clocks.
+    /// Reads the clocks now.
     #[must_use]
     pub fn read(&self) -> Self {
         Self {
@@ -162,7 +162,7 @@ impl ThreadClocks {
         }
     }
 
-    /// Returns whether the timer uses the run's own clock, and no grid is aligned.
+    /// Returns whether the timer uses the run's own clock and the grid is not aligned to a clock.
     #[must_use]
     pub fn are_plain(&self) -> bool {
         self.timer.clock.is_of_the_run() && self.grid.is_none()

@@ -1,5 +1,5 @@
-//! A log of lines with a bounded length. When it is full, every second line is dropped, so that
-//! older lines are further apart than newer ones.
+//! A log of lines with a bounded length. When the log is full, every second line is dropped, so
+//! that the distance between lines is larger for older lines.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -8,11 +8,11 @@ use std::path::Path;
 use tardy_samples::reserved_file;
 
 /// Adds whole lines to the file at `path`, which must exist. Afterwards the file has at most
-/// `length_max` bytes, unless the new lines alone are longer.
+/// `length_max` bytes, unless the new lines alone take more.
 ///
 /// # Errors
-/// Returns errors of reading and writing. If lines are dropped, an error leaves either the old or
-/// the new file.
+/// Returns an error if the file cannot be read or written. If an error occurs while lines are
+/// dropped, either the old or the new file remains.
 pub fn append(path: &Path, lines: &[u8], length_max: u64) -> io::Result<()> {
     let mut length = fs::metadata(path)?.len();
     let more = lines.len() as u64;
@@ -29,7 +29,7 @@ pub fn append(path: &Path, lines: &[u8], length_max: u64) -> io::Result<()> {
         .open(path)
         .and_then(|mut file| file.write_all(lines));
     written.inspect_err(|_| {
-        // Half a line would corrupt the next line, so the half line is removed.
+        // If the last line is incomplete, it is removed, because the next line would continue it.
         let _ = OpenOptions::new()
             .write(true)
             .open(path)

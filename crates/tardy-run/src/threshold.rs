@@ -1,11 +1,11 @@
-//! Actions on a latency above the threshold, named as in rtla.
+//! What to do at a latency above the threshold; the names of actions are those of rtla.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// An action on a latency above the threshold. Without any action, the run stops.
+/// What to do at a latency above the threshold. If there is no action, the run stops.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ThresholdAction {

@@ -1,11 +1,11 @@
-//! The part of the kernel's trace that a run recorded, and the number of samples that it explains.
+//! Which part of the kernel's trace a run recorded, and how many samples it explains.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
 use tardy_samples::loop_rules::LoopRules;
 
-/// The amount of tracing that explains samples.
+/// How much the kernel's trace records to explain samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ExplainLevel {
@@ -14,7 +14,8 @@ pub enum ExplainLevel {
     Off,
     /// Events of stock kernels.
     Events,
-    /// Events, and the functions that were running when a probe was due and when it got the CPU.
+    /// Events, and the functions that were running at the moment when a probe was due and when it
+    /// got the CPU.
     Stacks,
     /// Events, and the kernel's tracer timerlat as a second opinion.
     Timerlat,
@@ -53,7 +54,7 @@ pub struct TracingRecord {
     pub events: Vec<String>,
     /// Events that explanations use but this kernel lacks.
     pub absent: Vec<String>,
-    /// Results of the tool's own wake-ups before the run.
+    /// What the tool found by its own wake-ups before the run.
     pub calibration: Calibration,
     /// Number of events read.
     #[serde(default)]
@@ -67,59 +68,60 @@ pub struct TracingRecord {
     /// Number of lost events, as far as the kernel counted them.
     #[serde(default)]
     pub lost_events: u64,
-    /// CPU time of reading, decoding and matching.
+    /// CPU time spent to read, decode and match the trace.
     #[serde(default)]
     pub cpu_time_ns: Nanos,
     /// Whether the kernel hides the addresses of its functions, so that their names are unknown.
     #[serde(default)]
     pub are_functions_hidden: bool,
-    /// Number of stacks read, at level 2.
+    /// Number of stacks that were read, at level 2.
     #[serde(default)]
     pub stacks_read: u64,
-    /// Why stacks are missing despite the request.
+    /// Why stacks were requested but are missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_stacks: Option<String>,
     /// Comparison of the tracer timerlat with events for the wake-ups of timerlat's thread, at
     /// level 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second_opinion: Option<SecondOpinion>,
-    /// Why the second opinion is missing despite the request.
+    /// Why the second opinion was requested but is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_second_opinion: Option<String>,
     /// The series whose samples are explained.
     #[serde(default)]
     pub series: Vec<ExplainedSeries>,
-    /// How often each loop of a program broke the rules for a correct periodic loop.
+    /// For each loop of a program, how often the loop broke the rules for a correct periodic loop.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loops: Vec<LoopRules>,
 }
 
 impl TracingRecord {
-    /// The level with stacks. Each stack costs the measured CPU up to tens of microseconds, so the
-    /// latencies are not those of the untraced machine.
+    /// The level at which kernel stacks are recorded. Recording a stack takes up to tens of
+    /// microseconds on the measured CPU, so the latencies are not those of the untraced machine.
     pub const STACKS: u32 = 2;
-    /// The level with the tracer timerlat. The tracer's thread takes the CPU every millisecond.
+    /// The level at which the tracer timerlat runs. The tracer's thread takes the CPU every
+    /// millisecond.
     pub const TIMERLAT: u32 = 3;
 
-    /// Returns whether the run's numbers must not be compared.
+    /// Returns whether the run's numbers must not be compared with those of other runs.
     #[must_use]
     pub fn is_beyond_comparison(&self) -> bool {
         self.level >= Self::STACKS
     }
 }
 
-/// Findings about the kernel's trace, from wake-ups of the tool's own threads before the run.
+/// What wake-ups of the tool's own threads before the run show about the kernel's trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Calibration {
     /// Number of sleeps made.
     pub sleeps: u64,
-    /// Number of sleeps whose wake-up is in the trace.
+    /// Number of these sleeps whose wake-up is in the trace.
     pub wake_ups: u64,
     /// Number of these wake-ups whose due time is in the trace.
     pub timed: u64,
     /// Number of these wake-ups whose switch to the thread is in the trace.
     pub switches: u64,
-    /// Number of switches from a thread to the idle task in the same time.
+    /// Number of switches from other threads to the idle task in the same time.
     pub into_idle: u64,
     /// Number of switches from the idle task; 0 if the kernel does not trace them.
     pub out_of_idle: u64,
@@ -130,9 +132,9 @@ pub struct Calibration {
 pub struct SecondOpinion {
     /// Number of wake-ups compared.
     pub wake_ups: u64,
-    /// Time from the due time to the timer's function.
+    /// How timerlat and the events agree on the time from the due time to the timer's function.
     pub interrupt: Agreement,
-    /// Time from the due time to the thread's clock read.
+    /// How timerlat and the events agree on the time from the due time to the thread's clock read.
     pub thread: Agreement,
 }
 
@@ -154,11 +156,11 @@ pub struct Agreement {
 impl Agreement {
     /// Two figures agree if they differ by at most this number of ns.
     pub const WITHIN_NS: u64 = 1_000;
-    /// Two figures also agree if they differ by at most the figure divided by this number.
+    /// Two figures also agree if their difference is at most the figure divided by this number.
     pub const WITHIN_PART: u64 = 50;
 }
 
-/// How many samples of one series are explained.
+/// How many samples of a series are explained.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplainedSeries {
     /// File of the series.
@@ -167,15 +169,16 @@ pub struct ExplainedSeries {
     pub probe: String,
     /// CPU that the probe was bound to.
     pub cpu: Option<CpuId>,
-    /// Number of samples to explain: those with a latency above 0.
+    /// Number of samples that need an explanation, because their latency is above 0.
     pub samples: u64,
     /// Number of explained samples. Each explanation adds up to the sample's latency.
     pub explained: u64,
     /// Number of samples that are explained only partly, because events were lost or late.
     pub with_unknown: u64,
-    /// Number of samples that did not reach the explainer, because the explainer was late.
+    /// Number of samples that were not explained because the explainer was late.
     pub left_out: u64,
-    /// Number of explanations that were dropped for newer ones, in a run with `--disk`.
+    /// Number of explanations that were dropped to make room for newer ones, in a run with
+    /// `--disk`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub given_way: u64,
     /// Bytes written to the files of explanations.

@@ -1,9 +1,9 @@
-//! Determines when the loads of a phase worked. Samples of this time belong to the phase. All other
-//! samples count for the whole run and belong to no phase.
+//! Determines during which time the loads of a phase worked. Samples from this time belong to the
+//! phase. All other samples belong to no phase, but count for the whole run.
 //!
 //! Each worker reports its start, and the init process of the loads reports the worker's end
-//! (`load_work` in `run.json`). With several loads, the time in which all of them worked counts.
-//! Tables, charts, comparisons and exports all use `RunRecord::under_load`.
+//! (`load_work` in `run.json`). For a phase with several loads, only the time during which all of
+//! them worked counts. Tables, charts, comparisons and exports all use `RunRecord::under_load`.
 
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
@@ -13,11 +13,10 @@ use crate::record::{LoadWork, PhaseRecord, RunRecord};
 impl RunRecord {
     /// Returns the start and end of the time in which all loads of the phase at `index` worked on
     /// `cpu`. Returns the whole phase if it has no load, or if an older version of tardy made the
-    /// run and did not record the times. If the loads never worked at the same time, the end
-    /// equals the start.
+    /// run and did not record the times. If there was no such time, the end equals the start.
     ///
-    /// The workers that count are those bound to the CPU and those that use several CPUs. If there
-    /// are none, the loads ran on other CPUs, and all their workers count.
+    /// Only workers that are bound to the CPU, or that use several CPUs, are considered. If there
+    /// are none, the loads ran on other CPUs, and all workers are considered.
     #[must_use]
     pub fn under_load(&self, index: usize, cpu: Option<CpuId>) -> (Nanos, Nanos) {
         let phase = &self.phases[index];

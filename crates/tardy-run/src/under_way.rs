@@ -1,9 +1,9 @@
-//! Decides whether a run is in progress. The record alone cannot show this, because the record of a
-//! killed run does not change.
+//! Decides whether a run is in progress. The record alone does not show this, because nobody
+//! changes the record of a killed run.
 //!
-//! A run is in progress if its process exists in the boot that the record names. So a folder that
-//! was copied from another machine, or is older than a reboot, is not mistaken for a run in
-//! progress when another process has the same number.
+//! A run is in progress if its process exists and the machine has not rebooted since the boot that
+//! the record names. So a folder that was copied from another machine, or was made before a reboot,
+//! is not taken for a run in progress when another process has the same number.
 
 use tardy_core::units::Nanos;
 use tardy_machine::root::Root;
@@ -11,7 +11,7 @@ use tardy_sys::clock;
 
 use crate::record::{RunRecord, State};
 
-/// Number of the field with the start time in proc_pid_stat(5).
+/// Number of the field in /proc/PID/stat that contains the start time (proc_pid_stat(5)).
 const FIELD_OF_START: usize = 22;
 /// Length of a tick in ns. USER_HZ is 100 on every architecture on which this tool runs.
 const NANOS_A_TICK: i64 = 10_000_000;
@@ -27,9 +27,9 @@ impl RunRecord {
         self.state == State::Running && is_here && self.is_process_its_own(root)
     }
 
-    /// Returns whether the process with the recorded number makes the run. The process may have any
-    /// name. It must have existed when the run started or was last resumed, because a later process
-    /// can have the same number.
+    /// Returns whether the process with the recorded number makes the run. Its name does not
+    /// matter. It must have existed when the run started or was last resumed, because a later
+    /// process can have the same number.
     fn is_process_its_own(&self, root: &Root) -> bool {
         let stat = root.text(format!("proc/{}/stat", self.tool.process));
         // These are the fields after the process's name: field 3 of proc_pid_stat(5) and later
@@ -48,8 +48,8 @@ impl RunRecord {
         let Some(ticks) = ticks.filter(|_| is_alive) else {
             return false;
         };
-        // The process's start is on the clock that includes suspend. This clock is never behind the
-        // run's clock.
+        // The start time of the process is measured on the clock that includes suspend. This clock
+        // is never behind the run's clock.
         let ahead = Nanos(clock::boottime() - clock::monotonic());
         let began = self
             .interruptions

@@ -1,4 +1,4 @@
-//! The kinds of work in a unit of work.
+//! The kinds of work that a unit of work can consist of.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,10 +1,11 @@
-//! Computes how far the wake-ups of a grid fall behind a schedule that skips no period, such as the
-//! one of cyclictest V 0.15 of 2007.
+//! Computes how far the wake-ups of a grid fall behind a schedule that skips no period. Cyclictest
+//! V 0.15 of 2007 had such a schedule.
 //!
-//! Tardy and today's cyclictest skip periods that have passed. V 0.15 sleeps until each due time.
-//! On a kernel whose timers fire on ticks, both loops wake up at the same ticks, because even a
-//! sleep until a past time lasts until the next tick. The nth wake-up of the loop that skips is
-//! therefore the nth wake-up of the loop that does not, which was due n periods after the start.
+//! Today's cyclictest, like Tardy, skips periods that passed during a late wake-up. V 0.15 sleeps
+//! until each due time, even if it has passed. If a kernel's timers fire only on ticks, both loops
+//! wake up at the same ticks, because even a sleep until a past time lasts until the next tick.
+//! Therefore the nth wake-up has the same time in both loops. In the loop that skips no period, the
+//! nth wake-up was due n periods after the start.
 
 use tardy_core::chunk::Chunk;
 use tardy_core::series::Schedule;
@@ -14,11 +15,11 @@ use tardy_core::units::Nanos;
 
 use crate::read_series::{SeriesError, SeriesFile};
 
-/// Reads how late each wake-up in `span` is, if the nth wake-up is due n periods after the first
-/// due time in `span`.
+/// Reads how late each wake-up in `span` is relative to a schedule in which the nth wake-up is due
+/// n periods after the first due time in `span`.
 ///
 /// # Errors
-/// Returns [`SeriesError`] if the file cannot be read.
+/// Fails with a [`SeriesError`] if the file cannot be read.
 pub fn read(file: &SeriesFile, span: PhaseSpan) -> Result<Cell, SeriesError> {
     let mut backlog = Backlog {
         schedule: file.descriptor().schedule,
@@ -46,12 +47,12 @@ impl Backlog {
             if sample.due < self.span.begin || sample.due >= self.span.end {
                 continue;
             }
-            // A lost sample was a wake-up, too.
+            // Lost samples are counted as wake-ups, too.
             let lost = Nanos(period.get().saturating_mul(gap.lost.cast_signed()));
             let due = self
                 .next_due
                 .map_or(sample.due, |due| due.saturating_add(lost));
-            // The times of a damaged file can be far apart.
+            // In a damaged file, the times can be far apart.
             let late = sample.wake().get().saturating_sub(due.get());
             self.found.latency.record(late);
             self.found.sum += i128::from(late);
@@ -109,7 +110,7 @@ mod tests {
         let sum: i64 = (0..50).map(late).sum();
         let expected = (50, Some(late(0)), Some(late(49)), i128::from(sum));
         assert_eq!(found(0, 50), expected);
-        // Each phase starts a schedule, in which a lost wake-up counts.
+        // Each phase starts a new schedule, and the lost wake-up uses up one of its due times.
         let without_lost = i128::from(sum - late(20));
         assert_eq!(
             found(50, 100),

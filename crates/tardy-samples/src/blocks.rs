@@ -1,7 +1,8 @@
-//! Counts of a series' samples by bucket for each time interval, and one exact histogram per phase.
+//! Counts a series' samples by bucket in each time interval, and fills one exact histogram per
+//! phase.
 //!
-//! Memory does not grow with the length of the run: there are at most about a thousand intervals of
-//! a few thousand buckets.
+//! The needed memory does not grow with the length of the run, because there are at most about a
+//! thousand intervals of a few thousand buckets.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,19 +20,19 @@ use crate::sweep::last_due_at_most;
 /// Index of a phase in the run's list; `None` for samples that belong to no phase.
 pub type PhaseIndex = Option<usize>;
 
-/// Boundaries of intervals and phases.
+/// Where intervals and phases begin and end.
 #[derive(Debug, Clone)]
 pub struct BlockGrid {
     /// Start of the first interval.
     pub start: Nanos,
     /// Length of each interval.
     pub length: Nanos,
-    /// For each phase, the start and the end of the time under its loads.
+    /// For each phase, the start and the end of the time during which its loads worked.
     pub phases: Vec<(Nanos, Nanos)>,
 }
 
 impl BlockGrid {
-    /// Returns the interval and the phase of a due time.
+    /// Returns the interval and the phase in which a due time lies.
     fn place(&self, due: Nanos) -> (u64, PhaseIndex) {
         let stretch = (due - self.start)
             .get()
@@ -51,7 +52,7 @@ impl BlockGrid {
 pub struct SeriesBlocks {
     /// Descriptor of the series.
     pub descriptor: Descriptor,
-    /// Counts of each interval, separately for each phase in it, in order of time.
+    /// Counts of each interval, separately for each phase that it overlaps, in chronological order.
     pub stretches: BTreeMap<(u64, PhaseIndex), Stretch>,
     /// Histogram of all samples of each phase.
     pub exact: BTreeMap<PhaseIndex, Histogram>,
@@ -64,7 +65,7 @@ impl SeriesBlocks {
     /// Reads the series in `path`, on as many threads as there are CPUs.
     ///
     /// # Errors
-    /// Returns [`SeriesError`] if the series cannot be read.
+    /// Fails with a [`SeriesError`] if the series cannot be read.
     pub fn read(path: &Path, grid: &BlockGrid) -> Result<Self, SeriesError> {
         let file = SeriesFile::open(path)?;
         let new = || Reader::new(file.descriptor().schedule, grid.clone());
@@ -113,8 +114,8 @@ impl Reader {
             return;
         }
         let place = self.grid.place(chunk.first_due);
-        // Nearly all chunks lie within one interval, so a check of the last due time suffices for
-        // them.
+        // Nearly every chunk lies completely within one interval. A check of its first and last due
+        // time shows this.
         if last_due_at_most(chunk, &self.schedule)
             .is_some_and(|last| self.grid.place(last) == place)
         {

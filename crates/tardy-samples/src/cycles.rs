@@ -1,6 +1,7 @@
-//! Cycles of a followed thread. A cycle lasts from a wake-up to the next sleep in the thread's wait
-//! place, and is divided into times that add up to its length. [`cut`] makes cycles from stints,
-//! and the file `cycles.json` of a run folder stores them.
+//! Cycles of a followed thread. A cycle lasts from a wake-up until the thread next sleeps in its
+//! wait place. Its length is divided into the times during which the thread waited for a CPU, ran,
+//! was preempted, and slept. [`cut`] makes cycles from stints (intervals in which a thread runs,
+//! waits or sleeps). The file `cycles.json` of a run folder stores the cycles.
 
 pub mod chains;
 pub mod cut;
@@ -18,7 +19,7 @@ use crate::loop_rules::LoopRules;
 /// Name of the file in a run folder.
 pub const FILE: &str = "cycles.json";
 /// Maximum number of stored cycles over all threads. With more than 320 threads, [`cut`] exceeds
-/// it, because it stores at least ten cycles of each.
+/// this number, because it stores at least ten cycles of each thread.
 const WORST_MAX: usize = 3200;
 /// Maximum size of the file in bytes.
 const FILE_BYTES_MAX: u64 = 256 << 20;
@@ -29,13 +30,13 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 pub enum StretchKind {
     /// The thread waited for a CPU after the wake-up that started the cycle.
     WakeUp,
-    /// The thread was runnable, but another thread had its CPU.
+    /// The thread was runnable, but another thread ran on its CPU.
     Preempted,
     /// The thread slept in a call.
     Blocked,
 }
 
-/// A wait place: where in the kernel a thread slept.
+/// A wait place, which is a place in the kernel where a thread slept.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct WaitPlace {
     /// The system call, or another entry into the kernel, such as a page fault.
@@ -56,26 +57,26 @@ pub struct Stretch {
     /// The system call and the kernel function in which the thread slept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<WaitPlace>,
-    /// The waker that ended the sleep; the interrupt or softirq that had the CPU for most of the
-    /// wait; or the first thread that had the CPU.
+    /// For a sleep: what ended it. For a wait: the interrupt or softirq that had the CPU for most
+    /// of the wait, or the first thread that had the CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// The last thread that had the CPU, if not the first one.
+    /// The last thread that had the CPU; absent if it is the same as the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<String>,
 }
 
-/// Division of the time of one cycle, or of several cycles. The sum of the parts equals the
+/// How the time of one cycle, or of several cycles, is divided. The sum of the parts equals the
 /// response time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Shares {
-    /// Time in which the thread waited for a CPU after the wake-up that started the cycle.
+    /// Time during which the thread waited for a CPU after the wake-up that started the cycle.
     pub wake_up_ns: Nanos,
-    /// Time in which the thread had a CPU.
+    /// Time during which the thread had a CPU.
     pub running_ns: Nanos,
-    /// Time in which the thread was runnable, but another thread had its CPU.
+    /// Time during which the thread was runnable, but another thread ran on its CPU.
     pub preempted_ns: Nanos,
-    /// Time in which the thread slept.
+    /// Time during which the thread slept.
     pub blocked_ns: Nanos,
 }
 
@@ -108,23 +109,24 @@ pub struct Cycle {
     pub thread: i32,
     /// Name of the thread.
     pub name: String,
-    /// Start, on the monotonic clock: the due time of the wake-up, or the wake-up itself if it had
-    /// no due time.
+    /// Start of the cycle, on the monotonic clock: the due time of the wake-up, or, without a due
+    /// time, the time of the wake-up itself.
     pub begin_ns: Nanos,
-    /// Response time: from the start to the sleep that ends the cycle.
+    /// Response time: from the start of the cycle to the sleep that ends it.
     pub response_ns: Nanos,
-    /// Division of the response time.
+    /// How the response time is divided.
     #[serde(flatten)]
     pub shares: Shares,
-    /// Parts in which the thread did not run, in order of time; only the longest if there are many.
+    /// Parts in which the thread did not run, in chronological order; if there are many, only the
+    /// longest.
     pub stretches: Vec<Stretch>,
-    /// Number of parts that were omitted because they were short.
+    /// Number of parts that are left out because they were short.
     pub left_out: u64,
-    /// Total duration of the omitted parts.
+    /// Total duration of the parts that are left out.
     pub left_out_ns: Nanos,
 }
 
-/// Time that the cycles of one thread lost at one wait place.
+/// How much time the cycles of one thread lost at one wait place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlaceRow {
     /// The wait place.
@@ -132,18 +134,18 @@ pub struct PlaceRow {
     pub place: WaitPlace,
     /// Number of sleeps in this place.
     pub sleeps: u64,
-    /// Sum of the sleeps in this place.
+    /// Total length of the sleeps in this place.
     pub sum_ns: Nanos,
     /// Longest sleep in this place.
     pub max_ns: Nanos,
 }
 
-/// Time that the cycles of one thread lost at all wait places without a row.
+/// How much time the cycles of one thread lost at those wait places that have no row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct OtherPlaces {
     /// Number of sleeps.
     pub sleeps: u64,
-    /// Sum of the sleeps.
+    /// Total length of the sleeps.
     pub sum_ns: Nanos,
     /// Longest sleep.
     pub max_ns: Nanos,
@@ -174,28 +176,29 @@ pub struct CycleRow {
     pub p99_ns: Nanos,
     /// Longest response time.
     pub max_ns: Nanos,
-    /// Division of the time of all cycles together.
+    /// How the time of all cycles together is divided.
     pub sum: Shares,
-    /// Sleeps inside cycles by wait place, the largest sum first.
+    /// Sleeps inside cycles, by wait place; the place with the largest sum comes first.
     pub blocked_in: Vec<PlaceRow>,
-    /// Sleeps inside cycles at further wait places. Together with `blocked_in`, they add up to the
-    /// blocked time in `sum`.
+    /// Sleeps inside cycles at all wait places that `blocked_in` does not list. Together with
+    /// `blocked_in`, they add up to the blocked time in `sum`.
     #[serde(default, skip_serializing_if = "OtherPlaces::is_empty")]
     pub other_places: OtherPlaces,
 }
 
-/// Counts of calls of the two functions between which cycles are measured. Each start has one of
-/// three ends: the thread reached the end of the cycle, the thread reached another start, or a loss
-/// of events cut the cycle off.
+/// Counts of calls of the two functions between which cycles are measured. For each start, there
+/// are three possibilities: the thread reached the end of the cycle, it reached another start, or a
+/// loss of events cut the cycle off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Marks {
-    /// Calls of the first function.
+    /// Number of calls of the first function.
     pub starts: u64,
-    /// Calls of the second function.
+    /// Number of calls of the second function.
     pub ends: u64,
-    /// Starts that another start of the same thread followed, without an end in between.
+    /// Starts after which the same thread called the first function again, without an end in
+    /// between.
     pub restarts: u64,
-    /// Ends in a thread without an earlier start.
+    /// Number of ends for which the thread had no start.
     pub ends_without_start: u64,
 }
 
@@ -208,22 +211,22 @@ pub struct Cycles {
     pub worst: Vec<Cycle>,
     /// The slowest chains of wake-ups that started a cycle.
     pub chains: Vec<WakeUpChain>,
-    /// Actions of the threads that a real-time loop must avoid.
+    /// What the threads did although a real-time loop must avoid it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<LoopRules>,
-    /// Calls of the functions, if the cycles are the times between two functions.
+    /// How often the functions were called, if the cycles are the times between two functions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marks: Option<Marks>,
-    /// Number of cycles without a measured end, because events were lost or the thread changed its
-    /// wait place.
+    /// Number of cycles whose end was not measured, because events were lost or the thread changed
+    /// its wait place.
     pub cut_off: u64,
-    /// Whether there were more threads than tardy follows.
+    /// Whether there were more threads than tardy can follow.
     pub has_more_threads: bool,
 }
 
 impl Cycles {
-    /// Adds the cycles of an earlier part of the recording. Rows of both parts stay apart, because
-    /// quantiles cannot be added up.
+    /// Adds the cycles of an earlier part of the same recording. A thread that is in both parts has
+    /// a row for each part, because quantiles cannot be added up.
     #[must_use]
     pub fn after(mut self, earlier: &Self) -> Self {
         self.threads.extend(earlier.threads.iter().cloned());
@@ -258,7 +261,7 @@ impl Cycles {
         self
     }
 
-    /// Puts all times on a clock that reads `by` more.
+    /// Converts all times to another clock, whose times are larger by `by`.
     #[must_use]
     pub fn shifted(mut self, by: Nanos) -> Self {
         let cycles = self.worst.iter_mut().map(|cycle| &mut cycle.begin_ns);
@@ -269,9 +272,9 @@ impl Cycles {
         self
     }
 
-    /// Returns the content of the file. If it is longer than `bytes_max`, the shortest of the
-    /// stored cycles are left out first, then the threads with the shortest maxima and the last
-    /// entries of `rules`.
+    /// Returns the content of the file. If the content is longer than `bytes_max`, the shortest of
+    /// the stored cycles are left out first, then the threads whose longest cycles are shortest,
+    /// and finally the last entries of `rules`.
     #[must_use]
     pub fn encode(mut self, bytes_max: Option<u64>) -> Vec<u8> {
         loop {
@@ -289,10 +292,10 @@ impl Cycles {
         }
     }
 
-    /// Reads the file of a run folder; returns `None` if the folder has none.
+    /// Reads the file in a run folder; returns `None` if the folder has no such file.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read or is damaged.
+    /// Fails if the file cannot be read or is damaged.
     pub fn read(folder: &Path) -> io::Result<Option<Self>> {
         match regular_file::read(&folder.join(FILE), FILE_BYTES_MAX) {
             Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),

@@ -13,7 +13,7 @@ use tardy_trace::explain::{Cause, Component};
 use crate::delays::{DelayChunk, DelayHolder, DelayReader, SampleDelay};
 use crate::read_series::{SeriesError, SeriesFile};
 
-/// Latencies of late wake-ups.
+/// The sum and the quantiles of the latencies of late wake-ups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Lateness {
     /// Sum of all latencies.
@@ -28,16 +28,16 @@ pub struct Lateness {
     pub max_ns: u64,
 }
 
-/// The sums of one component of the delay.
+/// The sum, median and maximum of one component of the delay.
 #[derive(Debug, Serialize)]
 pub struct ComponentRow {
     /// The component.
     pub component: Component,
-    /// Sum over all wake-ups.
+    /// Sum of the component over all wake-ups.
     pub sum_ns: u64,
-    /// Median over the wake-ups that have this component.
+    /// Median of the component over the wake-ups that have it.
     pub median_ns: u64,
-    /// Largest delay in one wake-up.
+    /// Largest delay by this component in one wake-up.
     pub max_ns: u64,
     /// Number of wake-ups that have this component.
     pub wake_ups: u64,
@@ -46,11 +46,11 @@ pub struct ComponentRow {
 /// The delay that one holder of the CPU caused.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct HolderTotal {
-    /// Sum over all wake-ups.
+    /// Sum of the delays that the holder caused, over all wake-ups.
     pub sum_ns: u64,
     /// Number of wake-ups that the holder delayed.
     pub wake_ups: u64,
-    /// Largest delay in one wake-up.
+    /// Largest delay by this holder in one wake-up.
     pub max_ns: u64,
 }
 
@@ -62,7 +62,7 @@ impl HolderTotal {
     }
 }
 
-/// Durations: their sum, and their quantiles. Quantiles are exact unless there are too many
+/// The sum and the quantiles of durations. The quantiles are exact unless there are too many
 /// different values.
 #[derive(Debug)]
 struct Lengths {
@@ -109,13 +109,14 @@ impl Lengths {
     }
 }
 
-/// Maximum number of holders that are counted separately. This maximum bounds the memory for traces
-/// with invented names.
+/// Maximum number of holders that are counted separately. The limit bounds the memory even for a
+/// manipulated trace with many invented names.
 pub const HOLDERS_MAX: usize = 100_000;
-/// Index that all holders beyond [`HOLDERS_MAX`] share.
+/// The index that all holders beyond [`HOLDERS_MAX`] share.
 pub const OTHERS: usize = 0;
 
-/// Sums over late wake-ups. A holder is an index in a list of the caller.
+/// Sums of the delays of late wake-ups. Each holder is identified by its index in the caller's
+/// list.
 #[derive(Debug, Default)]
 pub struct DelayTotals {
     all: Lengths,
@@ -126,7 +127,8 @@ pub struct DelayTotals {
 }
 
 impl DelayTotals {
-    /// Adds a wake-up with its latency and its pieces: component, holder, ns.
+    /// Adds a wake-up with its latency and its pieces. A piece is a component, a holder and a
+    /// length in ns.
     pub fn take(
         &mut self,
         lateness: u64,
@@ -155,13 +157,13 @@ impl DelayTotals {
         self.all.histogram.count()
     }
 
-    /// Returns the latencies of the wake-ups; `None` without wake-ups.
+    /// Returns the latencies of the wake-ups; `None` if there are no wake-ups.
     #[must_use]
     pub fn lateness(&self) -> Option<Lateness> {
         self.all.lateness()
     }
 
-    /// Returns the sums of each component, in the order of time.
+    /// Returns the sums for each component, in chronological order of the components.
     #[must_use]
     pub fn components(&self) -> Vec<ComponentRow> {
         let row = |(&component, lengths): (&Component, &Lengths)| {
@@ -177,7 +179,7 @@ impl DelayTotals {
         self.components.iter().filter_map(row).collect()
     }
 
-    /// Returns the sums of each holder, by index.
+    /// Returns the sums for each holder, by index.
     #[must_use]
     pub fn holders(&self) -> &BTreeMap<usize, HolderTotal> {
         &self.holders
@@ -190,24 +192,25 @@ const STACKS_MAX: usize = 100_000;
 /// A stack, and the delay that it caused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StackRow {
-    /// The cause of the wait.
+    /// Why the thread had to wait.
     pub cause: Cause,
     /// Name of the thread or softirq.
     pub name: String,
-    /// Whether the delay ended because these functions gave up the CPU. Otherwise they were running
-    /// when the timer interrupt came.
+    /// Whether the delay ended because these functions gave up the CPU. If not, the functions were
+    /// running when the timer interrupt arrived.
     pub is_end: bool,
     /// Functions, innermost first.
     pub functions: Vec<String>,
-    /// Sum over all samples.
+    /// Sum of the delays that the stack caused, over all samples.
     pub sum_ns: u64,
-    /// Number of samples that this stack delayed.
+    /// Number of samples that the stack delayed.
     pub samples: u64,
-    /// Largest delay of one sample.
+    /// Largest delay that the stack caused in one sample.
     pub max_ns: u64,
 }
 
-/// Cause, name, whether the functions gave up the CPU, and the functions.
+/// Identifies a stack: the cause, the name, whether the functions gave up the CPU, and the
+/// functions.
 type Key = (Cause, String, bool, Vec<Arc<str>>);
 
 /// Sums delays by stack.
@@ -215,7 +218,7 @@ type Key = (Cause, String, bool, Vec<Arc<str>>);
 pub struct StackTotals(HashMap<Key, (u64, u64, u64)>);
 
 impl StackTotals {
-    /// Adds a piece of `ns`. A piece without a stack is ignored.
+    /// Adds a piece of the length `ns`. Ignores a piece without a stack.
     pub fn take(&mut self, holder: &DelayHolder, ns: u64) {
         let (is_end, functions) = match (&*holder.stack, &*holder.ended) {
             ([], []) => return,
@@ -235,7 +238,7 @@ impl StackTotals {
         (*sum, *samples, *max) = (sum.saturating_add(ns), *samples + 1, ns.max(*max));
     }
 
-    /// Returns the stacks, those with the largest delay first.
+    /// Returns the stacks, sorted by the delay that they caused, largest first.
     #[must_use]
     pub fn rows(self) -> Vec<StackRow> {
         let row =
@@ -259,7 +262,7 @@ impl StackTotals {
     }
 }
 
-/// Sums over the late samples of a run.
+/// Sums of the delays of a run's late samples.
 #[derive(Debug, Default)]
 pub struct SampleTotals {
     /// Number of explained samples.
@@ -268,17 +271,18 @@ pub struct SampleTotals {
     pub with_unknown: u64,
     /// Number of samples above the threshold.
     pub ranked: u64,
-    /// Sums over the samples above the threshold.
+    /// Sums of the delays of the samples above the threshold.
     pub delays: DelayTotals,
-    /// Sums over all other samples; their holders are counted as one.
+    /// Sums of the delays of all other samples. All holders of these samples are counted as one
+    /// holder.
     pub ordinary: DelayTotals,
     /// Stacks of the samples above the threshold.
     pub stacks: StackTotals,
 }
 
 impl SampleTotals {
-    /// Adds a sample of `chunk`. The holders of the chunk have the indices `places`. Returns the
-    /// sample's latency in ns if it exceeds `above`.
+    /// Adds one sample of `chunk`. `places` contains the index of each holder of the chunk. Returns
+    /// the sample's latency in ns if it exceeds `above`.
     pub fn take(
         &mut self,
         sample: &SampleDelay,
@@ -310,8 +314,8 @@ impl SampleTotals {
         Some(latency)
     }
 
-    /// Adds all samples of `chunk`, with their stacks. Calls `late` with each sample above `above`
-    /// whose latency in ns exceeds `least`; `late` returns the next `least`.
+    /// Adds all samples of `chunk`, with their stacks. Calls `late` with each sample whose latency
+    /// exceeds both `above` and `least` (in ns). `late` returns the new `least`.
     pub fn take_chunk(
         &mut self,
         chunk: &DelayChunk,
@@ -337,7 +341,7 @@ impl SampleTotals {
 /// Adds the latencies of all explained samples in the file of delays at `path` to `found`, in ns.
 ///
 /// # Errors
-/// Returns an error if the file cannot be read.
+/// Fails if the file cannot be read.
 pub fn latencies(path: &Path, found: &mut Histogram) -> io::Result<()> {
     let mut reader = DelayReader::open(path)?;
     while let Some(chunk) = reader.next_chunk()? {
@@ -348,21 +352,22 @@ pub fn latencies(path: &Path, found: &mut Histogram) -> io::Result<()> {
     Ok(())
 }
 
-/// The number of explained samples whose latency is stored, and how many of them have pieces that
-/// do not add up to it.
+/// The number of explained samples whose latency is also stored in a series, and the number of
+/// those whose pieces do not add up to this latency.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct SumChecks {
-    /// Number of samples with both a latency and an explanation.
+    /// Number of samples that have both a latency and an explanation.
     pub checked: u64,
-    /// Number of samples whose pieces do not add up to their latency: 0 unless there is a bug.
+    /// Number of samples whose pieces do not add up to their latency; 0 unless there is a bug.
     pub not_adding_up: u64,
 }
 
-/// Compares the sum of each sample's pieces, in the file of delays at `delays`, with the latency
-/// that the series stores. Both files must have their samples in the same order.
+/// Compares the latency of each sample from two sources: the sum of its pieces in the file of
+/// delays at `delays`, and the value in the series. Both files must contain their samples in the
+/// same order.
 ///
 /// # Errors
-/// Returns the outer error if the file of delays cannot be opened, the inner error if the series
+/// The outer result is an error if the file of delays cannot be opened, the inner one if the series
 /// cannot be read.
 pub fn check(series: &SeriesFile, delays: &Path) -> io::Result<Result<SumChecks, SeriesError>> {
     let mut reader = DelayReader::open(delays)?;

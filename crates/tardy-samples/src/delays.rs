@@ -1,5 +1,6 @@
-//! Files `trace/SERIES.delays`: for each sample of a series, the holders of the CPU from the due
-//! time to the clock read. The key of a sample is its due time.
+//! The files `trace/SERIES.delays`. They contain, for each explained sample of a series, the
+//! holders of the CPU from the due time to the probe's clock read. The due time identifies a
+//! sample.
 //!
 //! ```text
 //! head    "TARDYDL1"
@@ -15,10 +16,11 @@
 //!           interrupted, the stack that gave up the CPU, the sender's text (each 0 none, else its index + 1)
 //! ```
 //! Fixed-width integers are little-endian. Causes and components are indices in `Cause::ALL` and
-//! `Component::ALL` of tardy-trace. Each chunk can be read alone, so a damaged chunk does not
-//! affect others. The lengths of a sample's pieces add up to its latency, which is not stored here.
+//! `Component::ALL` of tardy-trace. Each chunk can be read on its own, so a damaged chunk does not
+//! affect others. The latency of a sample is not stored, because the lengths of its pieces add up
+//! to it.
 //!
-//! In a run with `--disk`, the files are bounded ([`DelayWriter::bounded`]).
+//! In a run with `--disk`, the size of the files is limited ([`DelayWriter::bounded`]).
 //!
 //! Version 1 dates from 2026-11. Stacks and senders were added later in 2026-11; older readers skip
 //! them.
@@ -44,44 +46,45 @@ const CHUNK_MAGIC: [u8; 4] = *b"DLYS";
 const CHUNK_HEAD_BYTES: usize = 12;
 /// Maximum size of a body in bytes, for writers and readers.
 const BODY_BYTES_MAX: usize = 16 << 20;
-/// Maximum number of stack frames of a chunk's holders; a chunk of 4,096 samples has far fewer.
+/// Maximum number of stack frames of all holders in a chunk; a chunk of 4,096 samples has far
+/// fewer.
 const FRAMES_MAX: usize = 1 << 20;
 /// Maximum number of samples in a chunk.
 const CHUNK_SAMPLES: usize = 4096;
 
-/// The holder of the CPU, described without numbers that only this machine understands.
+/// The holder of the CPU, in a form that is also valid on other machines.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DelayHolder {
-    /// The cause of the wait.
+    /// Why the thread had to wait.
     pub cause: Cause,
-    /// The certainty of the cause.
+    /// How certain the cause is.
     pub known: Certainty,
     /// Name of the interrupt, softirq or thread; empty if there is none.
     pub name: String,
-    /// The kernel's priority of the thread.
+    /// The thread's priority in the kernel's notation.
     pub priority: Option<i32>,
-    /// The function that a kernel worker was running, or that an interrupt sent by another CPU ran
-    /// on this one.
+    /// The function that a kernel worker ran, or that an interrupt from another CPU ran on this
+    /// CPU.
     pub work: Option<String>,
-    /// The functions that were running when the interrupt arrived that woke the thread, innermost
+    /// The functions that were executing when the interrupt came that woke the thread, innermost
     /// first; empty if no stack was recorded.
     pub stack: Vec<Arc<str>>,
-    /// The functions that gave up the CPU at the end.
+    /// The functions in which the holder finally gave up the CPU.
     pub ended: Vec<Arc<str>>,
-    /// The thread that ran on the sending CPU, for an interrupt that one CPU sent to another.
+    /// If the holder is an interrupt that another CPU sent, the thread that ran on the sending CPU.
     pub sender: Option<String>,
 }
 
-/// The context that woke the thread.
+/// What woke the thread.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum DelayWaker {
-    /// No waker: the thread was awake.
+    /// Nothing woke the thread, because it was awake.
     Nobody,
     /// A timer, named by its function.
     Timer(Arc<str>),
-    /// A hard interrupt; its name is not stored.
+    /// A hard interrupt, whose name is not stored.
     Interrupt,
-    /// A softirq; its name is not stored.
+    /// A softirq, whose name is not stored.
     Softirq,
     /// A thread, with its name.
     Thread(Arc<str>),
@@ -94,24 +97,24 @@ pub struct DelayPiece {
     pub component: Component,
     /// Index in the list of holders.
     pub holder: usize,
-    /// The CPU that the holder had.
+    /// The CPU that the holder occupied.
     pub cpu: u32,
     /// Length of the part in ns.
     pub length: u64,
 }
 
-/// The delay of a sample, divided without gaps into pieces from the due time to the clock read.
+/// The delay of a sample, from the due time to the clock read, divided into pieces without gaps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SampleDelay {
-    /// Due time of the sample: its key.
+    /// Due time of the sample, which identifies it.
     pub due: Nanos,
     /// The CPU on which the sample was taken.
     pub cpu: u32,
-    /// The context that woke the thread.
+    /// What woke the thread.
     pub waker: DelayWaker,
     /// Whether the trace contains the switch to the thread.
     pub is_switch_seen: bool,
-    /// The pieces, in order of time.
+    /// The pieces, in chronological order.
     pub pieces: Vec<DelayPiece>,
 }
 
@@ -131,7 +134,7 @@ impl SampleDelay {
 pub struct DelayChunk {
     /// The holders, to which the pieces refer by index.
     pub holders: Vec<DelayHolder>,
-    /// The samples, in order of time.
+    /// The samples, in chronological order.
     pub samples: Vec<SampleDelay>,
 }
 
@@ -143,7 +146,7 @@ pub fn path(folder: &Path, series_file: &str) -> PathBuf {
         .join(Path::new(series_file).with_extension("delays"))
 }
 
-/// The shape of a sample's pieces: everything except lengths.
+/// The shape of a sample's pieces: all their properties except their lengths.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 struct Shape {
     /// The kind of [`DelayWaker`], and the index of its name.
@@ -152,11 +155,12 @@ struct Shape {
     pieces: Vec<ShapePiece>,
 }
 
-/// Component, index of the holder, and CPU: 0 for the sample's CPU, otherwise the CPU number plus
-/// 1.
+/// Component, index of the holder, and CPU. The CPU is 0 if it is the sample's CPU; for any other
+/// CPU, it is the CPU's number plus 1.
 type ShapePiece = (Component, usize, u32);
 
-/// A holder: texts are indices; stacks and the sender are indices plus 1, or 0 for none.
+/// A holder in a chunk. Texts are stored as their indices; stacks and the sender are stored as
+/// their indices plus 1, or as 0 if there is none.
 type ChunkHolder = (
     Cause,
     Certainty,
@@ -175,9 +179,10 @@ struct Encoder {
     holders: Table<ChunkHolder>,
     stacks: Table<ChunkStack>,
     shapes: Table<Shape>,
-    /// The shape of the current sample, reused so that no sample allocates.
+    /// The shape of the current sample. Its memory is reused, so a sample needs no allocation.
     shape: Shape,
-    /// Index of the previous shape, because most samples repeat it.
+    /// Index of the previous sample's shape, because most samples have the same shape as the one
+    /// before.
     last_shape: usize,
     /// Name and index of the previous waker.
     last_name: Option<(Arc<str>, usize)>,
@@ -206,7 +211,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T: Clone + Eq + std::hash::Hash> Table<T> {
-    /// Returns the index of a value. For a new value, `owned` makes the copy that is stored.
+    /// Returns the index of a value. If the value is new, `owned` makes the stored copy of it.
     fn place<Q: Eq + std::hash::Hash + ?Sized>(
         &mut self,
         value: &Q,
@@ -408,7 +413,8 @@ pub struct DelayWriter {
     encoder: Encoder,
     bytes: u64,
     samples: u64,
-    /// The limits of a bounded series' files, and the size of the newest file in bytes.
+    /// The limits on the files, and the size of the newest file in bytes; absent if the files have
+    /// no limit.
     bound: Option<(Bound, u64)>,
 }
 
@@ -416,7 +422,7 @@ impl DelayWriter {
     /// Creates the file.
     ///
     /// # Errors
-    /// Returns AlreadyExists if the file exists, and errors of writing.
+    /// Fails if writing fails, or with `AlreadyExists` if the file exists.
     pub fn create(path: &Path) -> io::Result<Self> {
         Ok(Self {
             file: new_file(path)?,
@@ -427,11 +433,11 @@ impl DelayWriter {
         })
     }
 
-    /// Creates files that together take at most `bytes`. When they are full, the oldest
+    /// Creates files that together take at most `bytes`. When they reach this size, the oldest
     /// explanations are dropped, except the worst ones.
     ///
     /// # Errors
-    /// Returns the errors of [`Self::create`].
+    /// Fails as [`Self::create`] does.
     pub fn bounded(path: &Path, bytes: u64) -> io::Result<Self> {
         let bound = Some((Bound::new(path, bytes), FILE_MAGIC.len() as u64));
         Ok(Self {
@@ -441,10 +447,10 @@ impl DelayWriter {
     }
 
     /// Adds a sample, and writes a chunk when it is full. The sample's pieces refer to `holders` by
-    /// index; this list may only grow between calls.
+    /// index. Between two calls, entries may be appended to this list, but not changed or removed.
     ///
     /// # Errors
-    /// Returns errors of writing.
+    /// Fails if writing fails.
     pub fn push(&mut self, sample: &SampleDelay, holders: &[DelayHolder]) -> io::Result<()> {
         self.encoder.push(sample, holders);
         self.samples += 1;
@@ -462,7 +468,7 @@ impl DelayWriter {
     /// Writes the samples that were added but not yet written.
     ///
     /// # Errors
-    /// Returns errors of writing.
+    /// Fails if writing fails.
     pub fn flush(&mut self) -> io::Result<()> {
         if self.encoder.samples > 0 {
             let chunk = self.encoder.finish();
@@ -519,10 +525,11 @@ fn open_file(path: &Path) -> io::Result<io::BufReader<File>> {
 #[derive(Debug)]
 pub struct DelayReader {
     file: io::BufReader<File>,
-    /// The files that are still to be read, the next one last.
+    /// The files that are not yet read, in reverse order.
     later: Vec<PathBuf>,
-    /// The due time of the latest sample read so far. Samples of later files up to this time are
-    /// skipped, because after a kill a sample may be both among the worst and in the older file.
+    /// The due time of the latest sample read so far. Samples of later files that are due at or
+    /// before this time are skipped. This is necessary because after the tool was killed, a sample
+    /// may be in two files: in the file of the worst samples, and in the older file.
     last: Nanos,
     floor: Nanos,
     damaged: u64,
@@ -532,7 +539,7 @@ impl DelayReader {
     /// Opens the file at `path`, and the additional files of a bounded series.
     ///
     /// # Errors
-    /// Returns errors of reading, and `InvalidData` for a file of another kind.
+    /// Fails if the files cannot be read, or with `InvalidData` if a file is of another kind.
     pub fn open(path: &Path) -> io::Result<Self> {
         let mut files: Vec<PathBuf> = bounded::files(path).into();
         files.reverse();
@@ -540,7 +547,7 @@ impl DelayReader {
         Self::of(files)
     }
 
-    /// Opens these files in reverse order, the last one first.
+    /// Opens the files in `later`. The last file in the list is read first.
     fn of(mut later: Vec<PathBuf>) -> io::Result<Self> {
         let first = later.pop().ok_or(io::ErrorKind::NotFound)?;
         Ok(Self {
@@ -552,11 +559,11 @@ impl DelayReader {
         })
     }
 
-    /// Returns the next chunk, or `None` at the end. A truncated end, which a killed run leaves, is
-    /// no error: the counts of run.json show how much is missing.
+    /// Returns the next chunk, or `None` at the end. A truncated end, such as that of a killed run,
+    /// is not an error, because the counts in run.json show how much is missing.
     ///
     /// # Errors
-    /// Returns errors of reading.
+    /// Fails if the file cannot be read.
     pub fn next_chunk(&mut self) -> io::Result<Option<DelayChunk>> {
         loop {
             if let Some(mut chunk) = self.chunk_of_file()? {
@@ -585,7 +592,8 @@ impl DelayReader {
             };
             let length = word(4) as usize;
             if head[..4] != CHUNK_MAGIC || length > BODY_BYTES_MAX {
-                // The start of the next chunk is unknown, so the rest counts as damaged.
+                // It is unknown where the next chunk starts, so the rest of the file counts as
+                // damaged.
                 let rest = io::copy(&mut self.file, &mut io::sink())?;
                 self.damaged += head.len() as u64 + rest;
                 return Ok(None);
@@ -610,15 +618,15 @@ impl DelayReader {
         }
     }
 
-    /// Returns the number of damaged bytes so far.
+    /// Returns the number of damaged bytes that have been read so far.
     #[must_use]
     pub fn damaged_bytes(&self) -> u64 {
         self.damaged
     }
 }
 
-/// Decodes the body of a chunk; `None` if it is damaged. The length of the body limits every count,
-/// because each counted thing takes at least one byte.
+/// Decodes the body of a chunk; `None` if it is damaged. Every count in it is limited by the length
+/// of the body, because each counted item takes at least one byte.
 #[must_use]
 pub fn decode(body: &[u8]) -> Option<DelayChunk> {
     let mut reader = Reader::new(body);
@@ -728,8 +736,8 @@ pub fn decode(body: &[u8]) -> Option<DelayChunk> {
                 .collect::<Option<_>>()?,
         );
     }
-    // Without this limit, a large stack that many holders share could take memory quadratic in the
-    // body's length.
+    // Without this limit, a large stack that many holders share could need memory that is quadratic
+    // in the body's length.
     let mut frames_left = FRAMES_MAX;
     for holder in &mut holders {
         for frames in [&mut holder.stack, &mut holder.ended] {

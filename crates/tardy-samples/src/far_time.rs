@@ -1,13 +1,14 @@
-//! Rejects impossible times in files that others may have written, before anything is computed with
-//! them.
+//! Rejects impossible times in files of unknown origin, before anything is computed with these
+//! times.
 
 use serde_json::Value;
 
-/// Upper bound of every time of a run, in ns: the year 2116 on the wall clock, 146 years on other
-/// clocks. Differences of smaller times fit into 64 bits.
+/// Upper bound of every time of a run, in ns: the year 2116 on the wall clock, and 146 years on
+/// other clocks. Differences of smaller times fit into 64 bits.
 pub const FAR_NS: i64 = 1 << 62;
 
-/// Returns the key of the first time beyond [`FAR_NS`], if any; keys of times end in `_ns`.
+/// Returns the key of the first time beyond [`FAR_NS`]; `None` if there is none. Times are the
+/// values whose keys end in `_ns`.
 #[must_use]
 pub fn far_time(value: &Value) -> Option<&str> {
     match value {
@@ -23,10 +24,10 @@ pub fn far_time(value: &Value) -> Option<&str> {
     }
 }
 
-/// Returns whether the value is or contains a time beyond [`FAR_NS`].
+/// Returns whether the value is a time beyond [`FAR_NS`], or contains one.
 fn is_far(value: &Value) -> bool {
     match value {
-        // The maximum stands for no end.
+        // The maximum of i64 means that there is no end.
         Value::Number(number) if number.as_i64() == Some(i64::MAX) => false,
         Value::Number(number) => number
             .as_f64()

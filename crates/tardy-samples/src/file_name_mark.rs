@@ -1,5 +1,5 @@
-//! The mark of a file that has the counts of a series but not its descriptor. The mark lets a
-//! reader refuse the file of another series.
+//! The mark of a file that contains counts of a series but not its descriptor; it shows to which
+//! series the file belongs. A reader refuses a file with the mark of another series.
 
 use std::path::Path;
 

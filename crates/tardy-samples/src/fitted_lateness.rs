@@ -1,6 +1,6 @@
-//! Converts interval errors to latencies, by comparing the events of a series with a fitted grid of
-//! expiries. A first pass, shared with the summary, fits the grid; a second one counts the
-//! latencies.
+//! Converts interval errors to latencies: compares the events of a series with a fitted grid of
+//! expiries. The grid is fitted in a first pass, which the summary also uses. A second pass counts
+//! the latencies.
 
 use tardy_core::chunk::Chunk;
 use tardy_core::sample::Sample;
@@ -13,7 +13,7 @@ use crate::read_series::{SeriesError, SeriesFile};
 
 /// The latencies of one series relative to its fitted grid.
 pub struct FittedLateness {
-    /// The grid, with its numbers of events and expiries.
+    /// The grid, with the numbers of its events and expiries.
     pub grid: FittedGrid,
     /// Latencies relative to the grid.
     pub lateness: Cell,
@@ -41,7 +41,7 @@ impl GridFitter {
     /// Adds the next chunk of the series.
     pub fn add(&mut self, chunk: &Chunk) {
         for (_, sample) in chunk.samples(&self.schedule) {
-            // The first interval also started with an event.
+            // Before the first interval, there was one more event, which started it.
             if std::mem::take(&mut self.is_first) {
                 self.fit.add(sample.due - self.schedule.period());
             }
@@ -50,10 +50,10 @@ impl GridFitter {
     }
 }
 
-/// Reads the latencies relative to the fitted grid; `None` if there were too few events for a fit.
+/// Reads the latencies relative to the fitted grid; `None` if there were too few events to fit it.
 ///
 /// # Errors
-/// Returns [`SeriesError`] if the file cannot be read.
+/// Fails with a [`SeriesError`] if the file cannot be read.
 pub fn read(file: &SeriesFile, fitting: GridFitter) -> Result<Option<FittedLateness>, SeriesError> {
     let schedule = fitting.schedule;
     let Some(mut grid) = fitting.fit.line() else {

@@ -1,14 +1,14 @@
-//! Replaces control characters in texts of files that others may have written, before anything
-//! prints them.
+//! Replaces control characters in texts of files from unknown sources, before the texts are
+//! printed.
 //!
-//! Texts are cleaned when a run is opened, not when they are printed: two functions open runs, and
-//! fifty print them. So exports and reports get the same text.
+//! Texts are cleaned when a run is opened, not when they are printed, because only two functions
+//! open runs but fifty print texts. So exports and reports get the same text.
 
 use serde_json::Value;
 use tardy_sys::printable::is_printable;
 
-/// Replaces terminal control characters and line breaks in all texts of a document; returns whether
-/// it found any. Removes members whose key has such characters.
+/// Replaces terminal control characters and line breaks in all texts of a document. Returns whether
+/// the document contained any. Removes object members whose key contains such characters.
 pub fn harmless(value: &mut Value) -> bool {
     match value {
         Value::String(text) if text.contains(|character| !is_printable(character)) => {
@@ -18,7 +18,7 @@ pub fn harmless(value: &mut Value) -> bool {
             );
             true
         }
-        // Does not stop at the first find, because every value must be cleaned.
+        // A `fold` is used, because `any` would stop at the first text that it cleans.
         Value::Array(values) => values
             .iter_mut()
             .fold(false, |found, value| harmless(value) | found),

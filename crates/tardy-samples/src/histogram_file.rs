@@ -1,5 +1,5 @@
-//! The histogram of a series that does not store all samples: `PROBE.cpuN.histogram` next to the
-//! series file.
+//! The histogram of a series of which not all samples are stored. It is the file
+//! `PROBE.cpuN.histogram` next to the series file.
 //!
 //! ```text
 //! "TARDYHG1"  body  u32 CRC-32 of the body, little-endian
@@ -7,8 +7,8 @@
 //!             difference to the value before (folded), count;
 //!             CRC-32 of the file's name, absent in files of older tools
 //! ```
-//! Version 1 dates from 2026-11. The CRC-32 of the file's name was added later in 2026-11; with it,
-//! a reader refuses the file of another series.
+//! Version 1 dates from 2026-11. The CRC-32 of the file's name was added later in 2026-11. A reader
+//! compares it, so that it can refuse the file of another series.
 
 use std::path::Path;
 
@@ -29,12 +29,12 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 pub struct StoredHistogram {
     /// Counts of all samples of the series.
     pub histogram: Histogram,
-    /// Number of samples whose value is known only to 1/64.
+    /// Number of samples whose value is known only with a precision of 1/64.
     pub coarse: u64,
     mark: Option<u64>,
 }
 
-/// Encodes the file at `path`.
+/// Encodes the histogram for the file at `path`.
 #[must_use]
 pub fn encode(histogram: &Histogram, path: &Path) -> Vec<u8> {
     let mut entries = Vec::new();
@@ -55,7 +55,7 @@ pub fn encode(histogram: &Histogram, path: &Path) -> Vec<u8> {
     bytes
 }
 
-/// Encodes the histogram in at most `bytes_max` bytes, if possible. Values lose precision if
+/// Encodes the histogram in at most `bytes_max` bytes, if possible. Their precision is reduced if
 /// necessary.
 #[must_use]
 pub fn encode_within(histogram: &Histogram, path: &Path, bytes_max: usize) -> Vec<u8> {
@@ -69,7 +69,7 @@ pub fn encode_within(histogram: &Histogram, path: &Path, bytes_max: usize) -> Ve
     bytes
 }
 
-/// Reads the file; `None` if it is not there, damaged, or the file of another series.
+/// Reads the file; returns `None` if it is missing or damaged, or belongs to another series.
 #[must_use]
 pub fn read(path: &Path) -> Option<StoredHistogram> {
     decode(&regular_file::read(path, FILE_BYTES_MAX).ok()?).filter(|stored| {
@@ -80,7 +80,8 @@ pub fn read(path: &Path) -> Option<StoredHistogram> {
 }
 
 /// Returns the counts of all samples of the series in `path`, which is open as `series`; `None` if
-/// every sample is stored individually. `kept` are the counts of the individually stored samples.
+/// every sample is stored individually. `kept` contains the counts of the individually stored
+/// samples.
 #[must_use]
 pub fn of_all<'a>(
     path: &Path,

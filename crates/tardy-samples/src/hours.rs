@@ -1,5 +1,5 @@
-//! Samples of old segments, folded into histograms by hour: `PROBE.cpuN.hours` next to the series
-//! file of a run with `--disk`.
+//! Hourly histograms, into which the samples of old segments are folded. In a run with `--disk`,
+//! they are in the file `PROBE.cpuN.hours` next to the series file.
 //!
 //! ```text
 //! "TARDYHR1"  body  u32 CRC-32 of the body, little-endian
@@ -14,16 +14,18 @@
 //!          then three histograms (latencies; latencies of skipped due times; upper bounds of other skipped due times):
 //!          entries, then for each in ascending order: difference to the value before (folded), count
 //! ```
-//! An interval holds the samples that were due within one hour of the clock. When the file reaches
-//! its size limit, pairs of intervals are merged into intervals of twice the length, repeatedly. A
-//! single interval that is too large loses precision: its values are then known to 1/64, while its
-//! counts, its sum and its worst sample stay exact.
+//! An interval contains the samples that were due within one hour of the clock. When the file
+//! reaches its size limit, pairs of neighbouring intervals are merged, so that intervals become
+//! twice as long. This is repeated as often as necessary. If a single interval is still too large,
+//! the precision of its values is reduced to 1/64. The counts, the sum and the worst sample of the
+//! interval stay exact.
 //!
-//! The file names the last segment that it includes, and is replaced as a whole before that segment
-//! is removed. If the segment still exists after a crash, it is not counted again.
+//! The file contains the number of the last segment that was folded into it. The file is replaced
+//! as a whole before this segment is removed. If the segment still exists after a crash, readers do
+//! not count it again.
 //!
-//! Version 1 dates from 2026-11. The CRC-32 of the file's name was added later in 2026-11; with it,
-//! a reader refuses the file of another series.
+//! Version 1 dates from 2026-11. The CRC-32 of the file's name was added later in 2026-11. A reader
+//! compares it, so that it can refuse the file of another series.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -48,30 +50,32 @@ const MAGIC: &[u8; 8] = b"TARDYHR1";
 const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Maximum number of samples of a series: a million per second for a century.
 const SAMPLES_MAX: u64 = 1 << 52;
-/// Maximum number of times that the interval is doubled; the longest interval exceeds a lifetime.
-/// After that, all parts of the run are merged into one interval.
+/// Maximum number of times that the length of intervals is doubled; the longest interval exceeds a
+/// lifetime. If the file is still too large after this, all parts of the run are merged into one
+/// interval.
 const DOUBLINGS_MAX: usize = 20;
-/// Initial number of exact values for a single interval that exceeds the limit; halved until the
-/// interval fits.
+/// If a single interval exceeds the size limit, at most this many of its values stay exact at
+/// first. The number is halved until the interval fits.
 const EXACT_VALUES_FIRST: usize = 1 << 16;
 
-/// Number of histograms of an interval.
+/// How many histograms each interval has.
 const HISTOGRAMS: usize = 3;
-/// Number of samples that are counted before they are added to the interval's encoded histograms.
-/// The memory for folding a segment is then bounded, whatever the interval contains already.
+/// Number of samples that are counted in memory before they are added to the encoded histograms of
+/// their interval. This limits the memory that is needed to fold a segment, regardless of the
+/// interval's content.
 const SAMPLES_AT_ONCE: usize = 8192;
 
 /// Initial length of an interval: one hour.
 pub const HOUR: Nanos = Nanos::from_secs(3600);
 
-/// The rule by which samples are counted when their segment is folded into histograms.
+/// The rule by which samples are counted when their segment is folded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CountingRule {
-    /// The window by which misses are counted.
+    /// The window that defines which samples are misses.
     pub window: Option<Window>,
     /// Whether the samples time work: see [`tardy_core::series::Descriptor::is_work`].
     pub is_work: bool,
-    /// Times at which an interval ends before the hour does: the starts and ends of phases.
+    /// Times at which an interval ends although its hour does not: the starts and ends of phases.
     pub cuts: Vec<Nanos>,
     /// Length of an interval.
     pub stretch: Nanos,
@@ -86,7 +90,7 @@ pub struct Hours {
     pub samples: u64,
     /// Cumulative counts of the series at the end of the last folded segment.
     pub counts: Counts,
-    /// The window by which misses were counted.
+    /// The window that defined which samples are misses.
     pub window: Option<Window>,
     /// Length of an interval.
     pub length: Nanos,
@@ -94,8 +98,8 @@ pub struct Hours {
     mark: Option<u64>,
 }
 
-/// An interval in encoded form: a series may have a thousand intervals, and few of them are ever
-/// decoded.
+/// An interval of time, in encoded form. A series may have a thousand intervals, of which only few
+/// are ever decoded.
 #[derive(Debug, Clone)]
 struct PackedStretch {
     part: u64,
@@ -103,7 +107,7 @@ struct PackedStretch {
     bytes: Vec<u8>,
 }
 
-/// The counts of one interval.
+/// The counts of the samples in one interval.
 #[derive(Debug, Clone)]
 pub struct Stretch {
     /// Due time of the interval's first sample.
@@ -116,7 +120,7 @@ pub struct Stretch {
     pub skipping: u64,
     /// Samples that were lost between the samples of the interval.
     pub gaps: Gap,
-    /// Number of values known only to 1/64.
+    /// Number of values that are known only with a precision of 1/64.
     pub coarse: u64,
     /// Counts of the samples: latencies, skipped due times, misses, and the worst sample.
     pub cell: Cell,
@@ -129,7 +133,7 @@ pub fn path(series: &Path) -> PathBuf {
 }
 
 impl Hours {
-    /// Creates histograms without samples.
+    /// Creates hourly histograms without samples.
     #[must_use]
     pub fn new(rule: &CountingRule) -> Self {
         Self {
@@ -143,7 +147,7 @@ impl Hours {
         }
     }
 
-    /// Returns the same histograms, with the mark of the file at `path`.
+    /// Returns the histograms with the mark of the file at `path`.
     #[must_use]
     pub(crate) fn at(self, path: &Path) -> Self {
         Self {
@@ -152,11 +156,11 @@ impl Hours {
         }
     }
 
-    /// Reads the file; `None` if there is none.
+    /// Reads the file; `None` if it does not exist.
     ///
     /// # Errors
-    /// Returns errors of reading, and InvalidData if the file is damaged or belongs to another
-    /// series.
+    /// Fails if the file cannot be read, or with `InvalidData` if it is damaged or belongs to
+    /// another series.
     pub fn read(path: &Path) -> io::Result<Option<Self>> {
         let is_own = |hours: &Self| hours.mark.is_none_or(|mark_there| mark_there == mark(path));
         match regular_file::read(path, FILE_BYTES_MAX) {
@@ -172,7 +176,7 @@ impl Hours {
         }
     }
 
-    /// Returns the stand-in for a damaged or missing file.
+    /// Returns empty histograms, which replace a damaged or missing file.
     pub(crate) fn unknown() -> Self {
         Self {
             through: 0,
@@ -185,8 +189,8 @@ impl Hours {
         }
     }
 
-    /// Starts to add the samples of a segment; the segments must come in order.
-    /// [`Counting::end_segment`] ends the segment.
+    /// Starts to add the samples of a segment. Segments must be added in their order.
+    /// [`Counting::end_segment`] must be called when all samples of the segment were added.
     #[must_use]
     pub fn begin_segment(self, rule: &CountingRule, schedule: Schedule) -> Counting<'_> {
         Counting {
@@ -197,21 +201,21 @@ impl Hours {
         }
     }
 
-    /// Returns the intervals in order of time.
+    /// Returns the intervals in chronological order.
     pub fn stretches(&self) -> impl Iterator<Item = Stretch> + '_ {
         self.stretches
             .iter()
             .filter_map(|packed| Stretch::decode(&packed.bytes))
     }
 
-    /// Returns the time of the last wake-up in the folded samples.
+    /// Returns the time of the last wake-up among the folded samples.
     #[must_use]
     pub fn last_wake(&self) -> Option<Nanos> {
         self.stretches().map(|stretch| stretch.last_wake).max()
     }
 
-    /// Converts all times to a clock that is ahead by `by`. Intervals then start at the hours of
-    /// that clock.
+    /// Converts all times to a clock that is ahead by `by`. In the result, intervals start at the
+    /// full hours of this clock.
     #[must_use]
     pub fn shifted(mut self, by: Nanos) -> Self {
         for packed in std::mem::take(&mut self.stretches) {
@@ -254,7 +258,7 @@ impl Hours {
         all
     }
 
-    /// Encodes the file, in at most `bytes_max` bytes if the counts fit into them.
+    /// Encodes the file; it has at most `bytes_max` bytes if the counts fit into them.
     #[must_use]
     pub fn encode(&mut self, bytes_max: u64) -> Vec<u8> {
         let too_large = |bytes: &Vec<u8>| bytes.len() as u64 > bytes_max;
@@ -282,7 +286,8 @@ impl Hours {
         bytes
     }
 
-    /// Assigns a new part and number to each interval, and merges intervals that get the same ones.
+    /// Assigns a new part and number to each interval, and merges intervals with the same part and
+    /// number.
     fn renumber(&mut self, new: impl Fn(u64, i64) -> (u64, i64)) {
         let mut renumbered: Vec<PackedStretch> = Vec::new();
         for packed in std::mem::take(&mut self.stretches) {
@@ -390,13 +395,13 @@ pub struct Counting<'a> {
     open: Option<Open>,
 }
 
-/// The latest samples, which are not in the encoded histograms yet.
+/// The most recently added samples, which are not yet in the encoded histograms.
 #[derive(Debug)]
 struct Open {
     part: u64,
     number: i64,
     stretch: Stretch,
-    /// Number of skipped due times in the encoded histograms of the interval.
+    /// Number of skipped due times in the encoded histograms of this interval.
     skipped_before: u64,
 }
 
@@ -424,13 +429,15 @@ impl Counting<'_> {
                 .add(gap, sample, self.rule, &schedule, open.skipped_before);
             self.hours.samples += 1;
         }
-        // The largest counts are kept, whatever the order of the chunks.
+        // The counts are cumulative, so the largest are the latest, even if the chunks are not in
+        // order.
         if chunk.counts.recorded >= self.hours.counts.recorded {
             self.hours.counts = chunk.counts;
         }
     }
 
-    /// Returns the histograms including segment `number`, after all its samples were added.
+    /// Returns the histograms, which now include segment `number`. All samples of the segment must
+    /// have been added.
     #[must_use]
     pub fn end_segment(mut self, number: u64) -> Hours {
         self.close();
@@ -450,7 +457,8 @@ impl Counting<'_> {
 }
 
 impl Hours {
-    /// Returns the position of an interval; if there is none, the position at which it belongs.
+    /// Returns the position of an interval or, if it does not exist, the position at which it must
+    /// be inserted.
     fn find(&self, part: u64, number: i64) -> Result<usize, usize> {
         self.stretches
             .binary_search_by_key(&(part, number), |packed| (packed.part, packed.number))
@@ -464,7 +472,7 @@ impl Hours {
             .map_or(0, |head| head.cell.skipped)
     }
 
-    /// Adds the counts of an interval, which may have counts already.
+    /// Adds counts to an interval, or inserts the interval if it does not exist.
     fn put(&mut self, packed: PackedStretch) {
         match self.find(packed.part, packed.number) {
             Ok(place) => self.stretches[place].merge(&packed),
@@ -582,7 +590,7 @@ impl Stretch {
         out
     }
 
-    /// Appends everything but the histograms.
+    /// Appends everything except the histograms.
     fn put_head(&self, out: &mut Vec<u8>) {
         let cell = &self.cell;
         varint::put_signed(out, self.first_due.get());
@@ -623,7 +631,7 @@ impl Stretch {
         Some(stretch)
     }
 
-    /// Reads everything but the histograms, which come next.
+    /// Reads everything except the histograms, which follow.
     fn take_head(reader: &mut Reader<'_>) -> Option<Self> {
         let (first_due, last_wake) = (Nanos(reader.take_signed()?), Nanos(reader.take_signed()?));
         let (samples, skipping) = (reader.take()?, reader.take()?);
@@ -698,7 +706,7 @@ impl Iterator for EncodedCounts<'_> {
     }
 }
 
-/// Reads a histogram; `None` if its end is missing.
+/// Reads an encoded histogram; `None` if the histogram is truncated.
 fn take_counts<'a>(reader: &mut Reader<'a>) -> Option<EncodedCounts<'a>> {
     let entries = reader.take()?;
     let counts = EncodedCounts {
@@ -726,7 +734,7 @@ fn put_counts(out: &mut Vec<u8>, counts: impl Iterator<Item = (i64, u64)> + Clon
 fn histogram_of(counts: EncodedCounts<'_>) -> Option<Histogram> {
     let mut histogram = Histogram::new(Budget::ANALYSIS);
     for (value, count) in counts {
-        // The limits keep sums of these counts from overflowing.
+        // These limits ensure that sums of the counts cannot overflow.
         (count <= SAMPLES_MAX && histogram.count() <= SAMPLES_MAX).then_some(())?;
         histogram.record_many(value, count);
     }

@@ -1,18 +1,19 @@
-//! The files of samples, and every loop that runs once per stored sample. This crate is compiled
-//! for speed. Its callers get whole chunks or results, so they need no optimisation.
+//! Contains the files of samples, and every loop that runs once per stored sample. This crate is
+//! compiled with optimisation for speed. The crates that call it receive whole chunks or results,
+//! so they need no optimisation.
 //!
-//! Samples are chunks of [`tardy_core::chunk`], written by [`series_writer`] and read by
-//! [`read_series`], with a histogram ([`histogram_file`]) if not all of them are stored. In runs
-//! with `--disk`, a series has several files ([`rotation`]). The oldest files are folded into
-//! hourly histograms ([`hours`]). [`delays`] has the causes of each late sample, and
-//! [`delay_totals`] has the sums by cause. [`cycles`] divide the time that a followed program's
-//! thread spends between two sleeps, [`wake_up_kind`] names the kinds of wake-ups, and
-//! [`loop_rules`] counts the actions that a real-time loop must avoid.
+//! Samples are stored in chunks ([`tardy_core::chunk`]), which [`series_writer`] writes and
+//! [`read_series`] reads. If only some samples are stored, a histogram ([`histogram_file`])
+//! contains all of them. In runs with `--disk`, a series has several files ([`rotation`]). The
+//! oldest files are folded into hourly histograms ([`hours`]). [`delays`] stores the causes of each
+//! late sample, and [`delay_totals`] sums the delays by cause. For a followed program, [`cycles`]
+//! divides the time that a thread spends between two sleeps, [`wake_up_kind`] names the kinds of
+//! wake-ups, and [`loop_rules`] counts the actions that a real-time loop must avoid.
 //!
-//! One pass over a series yields its time intervals for comparisons ([`blocks`]), its extremes for
-//! charts ([`sweep`]), its largest samples for a tail model ([`tail`]), the grid behind its events
-//! ([`fitted_lateness`]), or the time by which it falls behind a schedule that skips no period
-//! ([`backlog`]).
+//! One pass over a series can give its time intervals for comparisons ([`blocks`]), its extremes
+//! for charts ([`sweep`]), its largest samples for a tail model ([`tail`]), the grid behind its
+//! events ([`fitted_lateness`]), or the time by which it falls behind a schedule that skips no
+//! period ([`backlog`]).
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,11 +1,12 @@
-//! Counts of actions that a real-time loop must avoid, as run folders store them.
+//! Counts how often a loop did what a real-time loop must avoid, in the form in which run folders
+//! store the counts.
 
 use serde::{Deserialize, Serialize};
 use tardy_trace::event::Thread;
 use tardy_trace::explain::Rules;
 use tardy_trace::text::Text;
 
-/// Counts of actions that a real-time loop must avoid.
+/// How often a loop did what a real-time loop must avoid.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LoopRules {
     /// Name of the loop's thread.
@@ -16,19 +17,18 @@ pub struct LoopRules {
     /// The thread's priority in the kernel: -1 for a deadline task, 0 to 98 for a real-time task
     /// (99 minus its priority), 100 to 139 for any other task.
     pub priority: i32,
-    /// The kinds of events in the trace. If the events of a count are missing, the count is 0 and
-    /// means nothing.
+    /// The kinds of events in the trace. If the trace lacks the events for a count, the count is 0,
+    /// which then means "unknown".
     pub recorded: RecordedKinds,
-    /// Number of pages that the program touched and that were not mapped.
+    /// Number of page faults in the program, when it accessed pages that were not mapped.
     pub page_faults_user: u64,
-    /// Page faults in the kernel on the program's behalf.
+    /// Number of page faults in the kernel while it worked for the program.
     pub page_faults_kernel: u64,
-    /// Number of page faults before the first wake-up by a timer, which are in none of the other
-    /// counts.
+    /// Number of page faults before the first wake-up by a timer. No other count includes these.
     pub page_faults_at_start: u64,
-    /// Number of sleeps for a length of time instead of until a point in time.
+    /// Number of sleeps for a relative time, instead of until an absolute time.
     pub sleeps_relative: u64,
-    /// Number of sleeps on a clock that can be set.
+    /// Number of sleeps on a clock whose time can be set.
     pub sleeps_on_wall_clock: u64,
     /// Number of waits at a futex without priority inheritance.
     pub futex_waits_plain: u64,
@@ -38,39 +38,40 @@ pub struct LoopRules {
     pub woken_from_softirq: u64,
     /// Number of waits for locks of the kernel.
     pub lock_waits: u64,
-    /// Total time of the waits for locks of the kernel.
+    /// Total time of these waits.
     pub lock_waits_sum_ns: u64,
     /// Time of the longest of these waits.
     pub lock_waits_max_ns: u64,
     /// Number of threads of the same program that the loop started.
     #[serde(default)]
     pub threads_started: u64,
-    /// Violations that the kernel's own monitors reported, for each monitor that was enabled.
+    /// Violations that the kernel's runtime-verification monitors reported, for each enabled
+    /// monitor.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub monitors: Vec<MonitorReports>,
 }
 
-/// The kinds of events from which violations of the rules for loops are counted. A field is true if
-/// the trace has the events.
+/// The kinds of events that show violations of the rules for loops. A field is true if the trace
+/// contains events of this kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RecordedKinds {
-    /// Whether the trace has page faults.
+    /// Whether the trace contains page faults.
     pub page_faults: bool,
-    /// Whether the trace has the events of timers that are set.
+    /// Whether the trace contains the events that show when timers are set.
     pub timers: bool,
-    /// Whether the trace has wake-ups.
+    /// Whether the trace contains wake-ups.
     pub wakings: bool,
-    /// Whether the trace has waits for locks of the kernel.
+    /// Whether the trace contains waits for kernel locks.
     pub contention: bool,
-    /// Whether the trace has calls of futex(2).
+    /// Whether the trace contains calls of futex(2).
     pub futex: bool,
-    /// Threads and processes that start.
+    /// Whether the trace contains starts of threads and processes.
     #[serde(default)]
     pub task_starts: bool,
 }
 
 impl RecordedKinds {
-    /// Returns the kinds of these events, by their names such as `sched:sched_waking`.
+    /// Returns the kinds of the events with these names, such as `sched:sched_waking`.
     #[must_use]
     pub fn of(events: &[String]) -> Self {
         let has = |name: &str| events.iter().any(|event| event == name);
@@ -96,7 +97,7 @@ pub struct LowerWaker {
     pub count: u64,
 }
 
-/// The violations of a loop that a monitor of the kernel's runtime verification reported.
+/// Violations that one monitor of the kernel's runtime verification reported for a loop.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MonitorReports {
     /// Name of the monitor, such as `sleep`.
@@ -137,7 +138,8 @@ impl LoopRules {
         }
     }
 
-    /// Adds the reports of the kernel's monitors. `monitors` are those that were enabled.
+    /// Adds what the kernel's runtime-verification monitors reported. `monitors` contains the names
+    /// of the enabled monitors.
     #[must_use]
     pub fn with_monitors<'a>(
         mut self,

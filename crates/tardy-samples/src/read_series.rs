@@ -1,11 +1,11 @@
 //! Reads a series file, whole or in parts, in constant memory.
 //!
-//! After a damaged range, reading resumes at the next chunk with a valid checksum. Damaged bytes
+//! After damaged bytes, reading resumes at the next chunk with a valid checksum. The damaged bytes
 //! are counted. The cumulative counts in each chunk show how many samples are missing. A truncated
-//! end is not damage.
+//! end does not count as damage.
 //!
 //! A series of a run with `--disk` has several files ([`crate::rotation`]). These files are read as
-//! one series, and [`SeriesFile::hours`] has the folded samples.
+//! one series, and [`SeriesFile::hours`] returns the folded samples.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -25,12 +25,12 @@ use crate::harmless::harmless;
 use crate::hours::{self, Hours};
 use crate::segments::{segment_path, segments_behind};
 
-/// Bytes per read.
+/// Number of bytes that are read at a time.
 const BUFFER_BYTES: usize = 1 << 20;
-/// Minimum size of a file, in bytes, for each further reading thread.
+/// Minimum size in bytes that a file must have for each reading thread beyond the first.
 const PART_BYTES: u64 = 1 << 20;
 
-/// The reason why a series cannot be read at all.
+/// Why a series cannot be read at all.
 #[derive(Debug, thiserror::Error)]
 pub enum SeriesError {
     /// The file cannot be opened or read.
@@ -49,7 +49,7 @@ pub enum SeriesError {
         /// The format error.
         error: FormatError,
     },
-    /// The file has the name of another series.
+    /// The file has the name of one series and the descriptor of another.
     #[error(
         "{path} holds another series, {name}: copy the folder again from its original location"
     )]
@@ -75,7 +75,7 @@ pub struct SeriesFile {
 #[derive(Debug)]
 struct SeriesSegments {
     hours: Hours,
-    /// Size in bytes of the histograms by hour, if they are damaged.
+    /// Size in bytes of the hourly histograms if these are damaged; otherwise 0.
     damaged_bytes: u64,
     pieces: Vec<Piece>,
 }
@@ -84,25 +84,25 @@ struct SeriesSegments {
 #[derive(Debug)]
 struct Piece {
     file: Arc<File>,
-    /// Offset of the segment among the bytes of all files.
+    /// Position of the segment's first byte among the bytes of all files.
     begin: u64,
     chunks_begin: u64,
     length: u64,
-    /// Whether the segment belongs to another series; all its bytes then count as damaged.
+    /// Whether the segment belongs to another series, so that all its bytes count as damaged.
     is_foreign: bool,
 }
 
 /// Maximum number of attempts to open all segments, because segments may be deleted at the same
 /// time.
 const LOOKS_MAX: usize = 100;
-/// Number of low bits of a position that are the offset in the segment; the high bits are the
-/// segment's number.
+/// Number of low bits of a position, which contain the offset in the segment; the high bits contain
+/// the segment's number.
 const PLACE_BITS: u32 = 40;
 
-/// The result of reading a part, besides its chunks.
+/// The result of reading a part, apart from its chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PartEnd {
-    /// Number of bytes between chunks that belong to no chunk.
+    /// Number of bytes that belong to no chunk.
     pub damaged_bytes: u64,
     /// Number of bytes of a truncated chunk at the end of the file.
     pub torn_bytes: u64,
@@ -110,10 +110,11 @@ pub struct PartEnd {
     pub is_closed: bool,
 }
 
-/// Returns whether the file's head is not written yet, or only partly.
+/// Returns whether the file's head is missing or incomplete, because the writer has not finished
+/// it.
 ///
 /// # Errors
-/// Returns errors of opening and reading.
+/// Fails if the file cannot be opened or read.
 pub fn is_without_head(path: &Path) -> io::Result<bool> {
     let file = regular_file::open(path)?;
     let length = file.metadata()?.len();
@@ -126,10 +127,10 @@ impl SeriesFile {
     /// Opens the file and reads its head.
     ///
     /// # Errors
-    /// Returns [`SeriesError`].
+    /// Fails with a [`SeriesError`] if the file cannot be read, or is not a file of the series.
     pub fn open(path: &Path) -> Result<Self, SeriesError> {
         let mut series = Self::open_alone(path, path)?;
-        // Segments may exist even if the histograms by hour are missing.
+        // Even if the hourly histograms are missing, segments may exist.
         let is_head_alone = series.length <= series.chunks_begin;
         let has_segments = || segments_behind(path, 0).is_ok_and(|segments| !segments.is_empty());
         if hours::path(path).exists() || (is_head_alone && has_segments()) {
@@ -172,7 +173,7 @@ impl SeriesFile {
         let cleaned = harmless(&mut value).then(|| value.to_string());
         let descriptor: Descriptor =
             serde_json::from_slice(cleaned.as_ref().map_or(json, String::as_bytes)).map_err(bad)?;
-        // An imported event series has an interval of 0 if the other tool did not state it.
+        // In an imported series of events, the interval is 0 if the other tool did not state it.
         let least = i64::from(descriptor.schedule.is_grid());
         if descriptor.schedule.period().get() < least {
             return Err(format(FormatError::BadDescriptor));
@@ -192,8 +193,8 @@ impl SeriesFile {
         })
     }
 
-    /// Opens a segment of the series in `series`. If the segment's head is damaged, the series'
-    /// head replaces it, and the first chunk is searched for.
+    /// Opens a segment of the series in `series`. If the head of the segment is damaged, the head
+    /// of the series is used instead, and the reader searches for the first chunk.
     pub(crate) fn open_segment(path: &Path, series: &Path) -> Result<Self, SeriesError> {
         match Self::open_alone(path, series) {
             Err(SeriesError::Format { .. }) => {}
@@ -215,7 +216,7 @@ impl SeriesFile {
         })
     }
 
-    /// Returns the folded samples, in a run with `--disk`.
+    /// Returns the folded samples; only a run with `--disk` has any.
     #[must_use]
     pub fn hours(&self) -> Option<&Hours> {
         self.segments.as_ref().map(|segments| &segments.hours)
@@ -227,13 +228,13 @@ impl SeriesFile {
         &self.descriptor
     }
 
-    /// Returns the size of the series' files in bytes, without the histograms by hour.
+    /// Returns the size of the series' files in bytes, without the hourly histograms.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.length
     }
 
-    /// Divides the file into ranges of bytes that can be read independently. Each range yields the
+    /// Divides the file into ranges of bytes that can be read independently. Each range gives the
     /// chunks that start in it.
     #[must_use]
     pub fn parts(&self, count: u64) -> Vec<Range<u64>> {
@@ -250,8 +251,8 @@ impl SeriesFile {
     /// Calls `visit` with each chunk that starts in `part`, in order.
     ///
     /// # Errors
-    /// Returns [`SeriesError::Unreadable`] for errors of the disk; damage is not an error, and is
-    /// reported in [`PartEnd`].
+    /// Fails with [`SeriesError::Unreadable`] if the file cannot be opened or read. Damage to the
+    /// file is not an error; [`PartEnd`] reports it.
     pub fn read_part(
         &self,
         part: Range<u64>,
@@ -277,11 +278,12 @@ impl SeriesFile {
         Ok(walk.end)
     }
 
-    /// Calls `visit` with each complete chunk from position `place` on, also in a file that has
-    /// grown since it was opened. Returns the position at which to resume; the first call uses 0.
+    /// Calls `visit` with each complete chunk from position `place` on. These include chunks that
+    /// were appended after the file was opened. Returns the position at which to resume; the first
+    /// call uses 0.
     ///
     /// # Errors
-    /// Returns the errors of [`Self::read_part`].
+    /// Fails as [`Self::read_part`] does.
     pub fn read_on(&self, place: u64, visit: &mut dyn FnMut(&Chunk)) -> Result<u64, SeriesError> {
         let unreadable = |error| SeriesError::Unreadable {
             path: self.path.clone(),
@@ -302,7 +304,7 @@ impl SeriesFile {
             end: PartEnd::default(),
         };
         walk.run(u64::MAX, visit).map_err(unreadable)?;
-        // A chunk that is being written is read in a later call, when it is complete.
+        // If the next chunk is incomplete because it is still being written, a later call reads it.
         Ok(walk.place - walk.end.torn_bytes)
     }
 
@@ -310,7 +312,7 @@ impl SeriesFile {
     /// reads one part of the file, and `merge` joins the accumulators in file order.
     ///
     /// # Errors
-    /// Returns the errors of [`Self::read_part`].
+    /// Fails as [`Self::read_part`] does.
     pub fn fold<T: Send>(
         &self,
         threads_max: u64,
@@ -323,7 +325,7 @@ impl SeriesFile {
             let end = self.read_part(part, &mut |chunk| add(&mut read, chunk))?;
             Ok((read, end))
         };
-        // Small files are read by one thread.
+        // A small file is read by one thread.
         let parts = self.parts(threads_max.min(self.bytes() / PART_BYTES + 1));
         let count = parts.len();
         let (mut whole, mut end) = (new(), PartEnd::default());
@@ -337,7 +339,7 @@ impl SeriesFile {
         Ok((whole, end))
     }
 
-    /// Returns the number of threads that read: one per CPU.
+    /// Returns the number of reading threads, which is the number of CPUs.
     #[must_use]
     pub fn threads() -> u64 {
         std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64
@@ -346,7 +348,7 @@ impl SeriesFile {
     /// Calls `visit` with each chunk of the file.
     ///
     /// # Errors
-    /// Returns the errors of [`Self::read_part`].
+    /// Fails as [`Self::read_part`] does.
     pub fn read(&self, visit: &mut dyn FnMut(&Chunk)) -> Result<PartEnd, SeriesError> {
         self.read_part(self.chunks_begin..self.length, visit)
     }
@@ -360,14 +362,14 @@ fn is_of(descriptor: &Descriptor, series: &Path) -> bool {
 }
 
 impl SeriesSegments {
-    /// Opens the histograms by hour and a consistent set of the later segments, also while the run
-    /// is writing. `head` is the length of the series' main file.
+    /// Opens the hourly histograms and a consistent set of the later segments, even while the run
+    /// writes them. `head` is the length of the series' main file.
     fn open(series: &Path, head: u64) -> io::Result<Self> {
         let path = hours::path(series);
         for _ in 0..LOOKS_MAX {
             let (hours, damaged_bytes) = match Hours::read(&path) {
                 Ok(Some(hours)) => (hours, 0),
-                // The individually stored samples can be read without the damaged histograms.
+                // Even if the histograms are damaged, the individually stored samples can be read.
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                     (Hours::unknown(), std::fs::metadata(&path)?.len().max(1))
                 }
@@ -431,7 +433,7 @@ impl SeriesSegments {
         Ok(end)
     }
 
-    /// Works like [`SeriesFile::read_on`]. The upper bits of a position are the number of the
+    /// Works like [`SeriesFile::read_on`]. The upper bits of a position contain the number of the
     /// segment. Samples that were folded before they could be read are skipped.
     fn read_on(&self, series: &Path, place: u64, visit: &mut dyn FnMut(&Chunk)) -> io::Result<u64> {
         let (open, offset) = (place >> PLACE_BITS, place & ((1 << PLACE_BITS) - 1));
@@ -460,7 +462,7 @@ impl Piece {
         }
         .take(DESCRIPTOR_BYTES_MAX as u64 + 16)
         .read_to_end(&mut head)?;
-        // If the segment's head is damaged, the first chunk is searched for.
+        // If the segment's head is damaged, the reader searches for the first chunk.
         let (json, chunks_begin) =
             chunk::decode_head(&head).map_or((&[][..], length), |(json, at)| (json, at as u64));
         let is_foreign =
@@ -475,8 +477,8 @@ impl Piece {
         })
     }
 
-    /// Visits the chunks that start in bytes `from..to`, and returns the position at which it
-    /// stopped.
+    /// Calls the visitor with the chunks that start in the bytes `from..to`. Also returns the
+    /// position at which the reading stopped.
     fn read(
         &self,
         from: u64,
@@ -532,8 +534,8 @@ impl<R: Read> Window<R> {
         }
     }
 
-    /// Returns at least `wanted` bytes from the current position on; fewer only at the end of the
-    /// file.
+    /// Returns at least `wanted` bytes from the current position on. Returns fewer only at the end
+    /// of the file.
     fn fill(&mut self, wanted: usize) -> io::Result<&[u8]> {
         while self.bytes.len() - self.begin < wanted && !self.is_at_end {
             self.bytes.drain(..self.begin);
@@ -556,7 +558,8 @@ impl<R: Read> Window<R> {
 struct Walk<R> {
     window: Window<R>,
     place: u64,
-    /// Whether `place` is the start of a chunk. If not, the next start is searched for.
+    /// Whether a chunk is known to start at `place`. If not, the reader searches for the next
+    /// start.
     is_synchronised: bool,
     end: PartEnd,
 }
@@ -584,7 +587,7 @@ impl<R: Read> Walk<R> {
         self.place += bytes as u64;
     }
 
-    /// Decodes the chunk at the current position; `None` if there is none.
+    /// Decodes the chunk at the current position; `None` if no valid chunk starts there.
     fn next(&mut self, chunk: &mut Chunk) -> io::Result<Option<ChunkSpan>> {
         let Ok(head) = ChunkHead::decode(self.window.fill(CHUNK_HEAD_BYTES)?) else {
             return Ok(None);
@@ -626,7 +629,7 @@ impl<R: Read> Walk<R> {
         Ok(())
     }
 
-    /// Returns whether the remaining bytes are the start of a truncated chunk.
+    /// Returns whether the remaining bytes look like the start of a truncated chunk.
     fn looks_torn(&mut self) -> io::Result<bool> {
         let window = self.window.fill(CHUNK_HEAD_BYTES)?;
         Ok(match ChunkHead::decode(window) {

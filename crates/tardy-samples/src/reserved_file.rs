@@ -1,8 +1,8 @@
 //! A file whose space is reserved in advance, so that it can be written even if the disk is full.
 //!
 //! Space for the last `run.json` and the last histograms is reserved at the start, so a run on a
-//! full disk can still report that the disk was full. The space has no name (O_TMPFILE) until it is
-//! written, so a killed tool leaves nothing behind.
+//! full disk can still report that the disk was full. The file has no name (O_TMPFILE) until its
+//! content is written, so a killed tool leaves no file behind.
 
 use std::fs::{self, File};
 use std::io::{self, Seek, Write};
@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 
 use tardy_sys::unnamed_file;
 
-/// A file that replaces another one atomically. If the file system supports it, the file has no
-/// name until then, so a killed tool leaves no temporary file.
+/// A file that replaces another one atomically. If the file system supports files without a name,
+/// the new file has no name until it is complete, so a killed tool leaves no temporary file.
 #[derive(Debug)]
 pub struct ReservedFile {
     file: File,
     place: PathBuf,
-    /// The file's temporary path, if the file system supports no unnamed files.
+    /// The file's temporary path, if the file system does not support files without a name.
     waiting: Option<PathBuf>,
 }
 
@@ -24,7 +24,7 @@ impl ReservedFile {
     /// Reserves `bytes` in the folder of `place`.
     ///
     /// # Errors
-    /// Returns errors of creating and writing a file.
+    /// Fails if a file cannot be created or written.
     pub fn new(place: &Path, bytes: usize) -> io::Result<Self> {
         let folder = place
             .parent()
@@ -54,7 +54,8 @@ impl ReservedFile {
     /// Writes `content` into the reserved space and moves the file to its final path.
     ///
     /// # Errors
-    /// Returns errors of writing, if `content` exceeds the space, and of fsync(2) and rename(2).
+    /// Fails if `content` exceeds the reserved space, and with the errors of fsync(2) and
+    /// rename(2).
     pub fn commit(mut self, content: &[u8]) -> io::Result<()> {
         self.file.rewind()?;
         self.file.write_all(content)?;
@@ -64,11 +65,12 @@ impl ReservedFile {
             Some(waiting) => waiting,
             None => {
                 let name = beside(&self.place, "reserved");
-                // Removes the file of a tool that was killed between give_name and rename.
+                // Removes a file that remains from a tool that was killed between `give_name` and
+                // `rename`.
                 let _ = fs::remove_file(&name);
                 if let Err(error) = unnamed_file::give_name(&self.file, &name) {
-                    // The disk has no space for a name. Overwrites the existing file instead, in
-                    // the space that dropping frees.
+                    // The disk may have no space for one more file name. In this case, overwrites
+                    // the existing file; dropping the reserved file frees the space.
                     let place = std::mem::take(&mut self.place);
                     drop(self);
                     return fs::write(place, content).map_err(|_| error);
@@ -96,18 +98,19 @@ impl Drop for ReservedFile {
 /// content.
 ///
 /// # Errors
-/// Returns errors of writing, fsync(2) and rename(2); the old file then stays.
+/// If writing, fsync(2) or rename(2) fails, returns the error, and the old file stays.
 pub fn replace(place: &Path, content: &[u8]) -> io::Result<()> {
     replace_with(place, content, File::sync_all)?;
     sync_name(place);
     Ok(())
 }
 
-/// Works like [`replace`], and calls `behind` after the new content is synced and before it
-/// replaces the old one. If `behind` fails, the new content stays in the temporary file.
+/// Works like [`replace`], but also calls `behind` when the new content has been synced to disk and
+/// has not yet replaced the old content. If `behind` fails, the new content stays in the temporary
+/// file.
 ///
 /// # Errors
-/// Returns the errors of [`replace`] and `behind`.
+/// Fails as [`replace`] or `behind` does.
 pub(crate) fn replace_watched(
     place: &Path,
     content: &[u8],
@@ -130,8 +133,8 @@ pub(crate) fn replace_watched(
     Ok(())
 }
 
-/// Syncs the folder of a file, if the file system can, so that the file keeps its name after a
-/// power failure.
+/// Syncs the folder of a file, if the file system supports this, so that the file keeps its name
+/// after a power failure.
 pub fn sync_name(file: &Path) {
     let folder = file
         .parent()
@@ -143,7 +146,7 @@ pub fn sync_name(file: &Path) {
 /// Works like [`replace`], but does not wait for the disk.
 ///
 /// # Errors
-/// Returns errors of writing and rename(2); the old file then stays.
+/// If writing or rename(2) fails, returns the error, and the old file stays.
 pub fn replace_in_memory(place: &Path, content: &[u8]) -> io::Result<()> {
     replace_with(place, content, |_| Ok(()))
 }

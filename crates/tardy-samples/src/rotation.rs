@@ -2,14 +2,14 @@
 //! are folded into hourly histograms ([`crate::hours`]).
 //!
 //! `PROBE.cpuN.series` contains only the head. `PROBE.cpuN.series.1` and so on are segments, each
-//! with a head and chunks. When a segment is full, the recorder starts a new one, and never waits.
-//! Another thread frees space: it folds the oldest segment into the histograms, syncs them to disk,
-//! and removes the segment.
+//! with a head and chunks. When a segment is full, the recorder starts a new one without waiting.
+//! Another thread frees space: it folds the oldest segment into the histograms, syncs the
+//! histograms to disk, and removes the segment.
 //!
-//! Samples are folded by whole segments, because a file cannot lose its start. The histograms name
-//! the last segment that they include, and reach the disk before that segment is removed. A crash
-//! between any two steps therefore counts no sample twice and loses none (a property test stops at
-//! each step).
+//! Samples are folded one whole segment at a time, because the start of a file cannot be removed.
+//! The histograms contain the number of the last segment that was folded into them, and they are on
+//! the disk before this segment is removed. Therefore a crash between any two steps neither loses a
+//! sample nor counts one twice (a property test stops at each step).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -26,47 +26,49 @@ use crate::read_series::{SeriesError, SeriesFile};
 use crate::reserved_file;
 use crate::segments::{new_head_path, segment_path, segments_behind};
 
-/// Minimum disk usage of a file, in bytes, because file systems allocate whole blocks.
+/// Minimum disk usage of a file, in bytes, because file systems allocate space in whole blocks.
 const BLOCK_BYTES: u64 = 4096;
-/// Number of segments of a series that has used its share of the disk budget.
+/// Number of segments into which a series' share of the disk budget is divided.
 const SEGMENTS: u64 = 8;
-/// Minimum share of one series of the disk budget, in bytes.
+/// Minimum share of the disk budget that one series needs, in bytes.
 const SHARE_LEAST: u64 = 256 << 10;
-/// Maximum size of the histograms by hour, in bytes: folding holds several copies in memory.
+/// Maximum size of the hourly histograms, in bytes. It is limited because several copies are in
+/// memory while a segment is folded.
 const HOURS_BYTES_MAX: u64 = 8 << 20;
 /// Disk usage of a run's record, and of the space reserved for its replacement, in bytes.
 const RECORD_BYTES: u64 = (1 << 20) + (512 << 10);
 /// Minimum disk usage of `state.jsonl`, in bytes.
 const STATE_BYTES_LEAST: u64 = 128 << 10;
 
-/// Space reserved for the histogram of a series, in bytes. The histogram is written when the disk
-/// is full.
+/// Space that is reserved for the histogram of a series, in bytes. The space is reserved so that
+/// the histogram can be written even if the disk is full.
 pub const HISTOGRAM_BYTES: u64 = 128 << 10;
 
-/// First and longest pause after a failure to free space: each attempt may read a whole segment.
+/// The first and the longest pause after a failure to free space. The pause is necessary because
+/// each attempt may read a whole segment.
 const REST_FIRST: Duration = Duration::from_secs(2);
 const REST_MAX: Duration = Duration::from_secs(60);
 
-/// Division of the disk budget of a run with `--disk`.
+/// How the disk budget of a run with `--disk` is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiskDivision {
     /// Size limit of `state.jsonl`, in bytes.
     pub state_bytes: u64,
     /// Size limit of the segments of one series, in bytes.
     pub kept_bytes: u64,
-    /// Size limit of the histograms by hour of one series, in bytes.
+    /// Size limit of the hourly histograms of one series, in bytes.
     pub hours_bytes: u64,
 }
 
 impl DiskDivision {
-    /// Divides `bytes` for a run with `series` series.
+    /// Divides `bytes` among the files of a run with `series` series.
     ///
     /// # Errors
-    /// Returns the minimum number of bytes if `bytes` is less.
+    /// If `bytes` is too small, returns the minimum number of bytes.
     pub fn of(bytes: u64, series: usize) -> Result<Self, u64> {
         let series = series.max(1) as u64;
-        // Up to three copies of a histogram exist: the old file, the new file that is about to
-        // replace it, and the space reserved for the last replacement.
+        // Up to three copies of a histogram take space: the old file, the new file that will
+        // replace it, and the space that is reserved for the last replacement of the run.
         let fixed = RECORD_BYTES + series * 3 * HISTOGRAM_BYTES;
         let least = fixed + 2 * STATE_BYTES_LEAST + series * SHARE_LEAST;
         if bytes < least {
@@ -86,23 +88,24 @@ impl DiskDivision {
     }
 }
 
-/// The limits of the files of one series.
+/// The limits on the files of one series.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RotationRule {
     /// Size limit of the segments, in bytes.
     pub kept_bytes: u64,
-    /// Size limit of the histograms by hour, in bytes.
+    /// Size limit of the hourly histograms, in bytes.
     pub hours_bytes: u64,
-    /// The window by which misses are counted.
+    /// The window that defines which samples are misses.
     pub window: Option<Window>,
-    /// Times after the start of the series at which an hour is divided: the edges of phases.
+    /// Times, relative to the start of the series, at which an hour is divided: the starts and ends
+    /// of phases.
     pub cuts: Vec<Nanos>,
     /// Length of an hourly interval.
     pub hour: Nanos,
 }
 
 impl RotationRule {
-    /// Makes the rule of a series with its share of `division`.
+    /// Makes the rule for one series, with the limits in `division`.
     #[must_use]
     pub fn of(division: DiskDivision, window: Option<Window>, cuts: Vec<Nanos>) -> Self {
         Self {
@@ -125,23 +128,24 @@ pub struct Rotation {
     series: PathBuf,
     rule: RotationRule,
     kept: Mutex<KeptSegments>,
-    /// Whether the new head of a resumed series waits next to the old one.
+    /// Whether the new head of a resumed series is in a file next to the old head, which it will
+    /// replace.
     has_new_head: Mutex<bool>,
 }
 
 #[derive(Debug, Default)]
 struct KeptSegments {
-    /// Number and size in bytes of each segment, in order of time.
+    /// Number and size in bytes of each segment, in chronological order.
     segments: Vec<(u64, u64)>,
-    /// Number of the last folded segment, which precedes the first of these.
+    /// Number of the last folded segment, which precedes the first segment in `segments`.
     through: u64,
     /// Number of folded samples.
     given_way: u64,
     is_asked: bool,
-    /// The pause before the next request, and the start of that pause; absent if the last request
-    /// did not fail.
+    /// How long to wait before space may be requested again, and since when; absent unless the last
+    /// request failed.
     rest: Option<(Duration, Instant)>,
-    /// Whether there is a new segment that [`Rotation::settle`] has not processed.
+    /// Whether a new segment exists that [`Rotation::settle`] has not processed yet.
     has_new: bool,
 }
 
@@ -154,14 +158,15 @@ impl KeptSegments {
     }
 }
 
-/// The changes on disk while a segment is folded, in this order. A crash may follow any of them.
+/// The steps in which the files on disk change while a segment is folded, in this order. The tool
+/// may crash after any of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// The samples were counted.
     Counted,
-    /// The new histograms were written, next to the old ones.
+    /// The new histograms were written to a file next to the old ones.
     Written,
-    /// The new histograms replaced the old ones, on disk.
+    /// The new histograms replaced the old ones, and are on the disk.
     Replaced,
     /// The segment was removed.
     Removed,
@@ -205,10 +210,10 @@ impl Rotation {
         self.kept().through
     }
 
-    /// Writes empty histograms by hour. Their file shows readers that there are segments.
+    /// Writes empty hourly histograms. This file shows readers that there are segments.
     ///
     /// # Errors
-    /// Returns errors of writing.
+    /// Fails if the file cannot be written.
     pub(crate) fn begin(&self) -> io::Result<()> {
         if self.through() > 0 {
             return Ok(());
@@ -225,7 +230,7 @@ impl Rotation {
         let made = OpenOptions::new().write(true).create_new(true).open(&path);
         let written = made.and_then(|mut file| file.write_all(head).map(|()| file));
         let file = written.inspect_err(|_| {
-            // A segment with half a head is removed.
+            // A segment with an incomplete head is removed.
             let _ = fs::remove_file(&path);
         })?;
         let mut kept = self.kept();
@@ -235,7 +240,7 @@ impl Rotation {
         Ok(file)
     }
 
-    /// Returns whether `more` bytes would exceed a segment of `length` bytes.
+    /// Returns whether a segment of `length` bytes is too full for `more` bytes.
     pub(crate) fn is_full(&self, length: u64, more: u64) -> bool {
         length + more > self.rule.segment_bytes()
     }
@@ -243,8 +248,8 @@ impl Rotation {
     /// Checks that there is space for `bytes` more, in the newest segment or in a new one.
     ///
     /// # Errors
-    /// Returns an error if the thread that frees space was delayed and there is none. The samples
-    /// are then counted, but not stored.
+    /// Fails if there is no space. This happens if the thread that frees space was delayed. In this
+    /// case, the caller counts the samples but does not store them.
     pub(crate) fn take_room(&self, bytes: u64) -> io::Result<()> {
         if self.kept().bytes() + in_blocks(bytes) + BLOCK_BYTES > self.rule.kept_bytes {
             return Err(io::Error::other(
@@ -268,8 +273,8 @@ impl Rotation {
         }
     }
 
-    /// Returns whether space is needed and was not requested yet. The caller then runs
-    /// [`Self::make_room`] on another thread.
+    /// Returns whether space must be freed and no thread has been asked yet to free it. The caller
+    /// then runs [`Self::make_room`] on another thread.
     #[must_use]
     pub fn wants_room(&self) -> bool {
         let mut kept = self.kept();
@@ -289,7 +294,8 @@ impl Rotation {
     /// Folds the oldest segments until there is enough space for a new one.
     ///
     /// # Errors
-    /// Returns errors of the disk; samples that were not folded stay in their segments.
+    /// Fails if a segment or the hourly histograms cannot be read or written. Samples that were not
+    /// folded stay in their segments.
     pub fn make_room(&self) -> io::Result<()> {
         let made = self.make_room_watched(|_| Ok(()));
         let mut kept = self.kept();
@@ -313,7 +319,7 @@ impl Rotation {
     }
 
     /// Adds the samples of a segment to the histograms, then removes the segment. Calls `behind`
-    /// after each step.
+    /// after each of these steps.
     fn give_way(
         &self,
         number: u64,
@@ -344,8 +350,8 @@ impl Rotation {
 
     fn hours(&self) -> io::Result<Hours> {
         match Hours::read(&hours::path(&self.series)) {
-            // The power failed before the empty histograms reached the disk. Segment 1 still
-            // exists, so no sample is in the histograms alone.
+            // This happens if the power failed before the empty histograms reached the disk.
+            // Segment 1 still exists in this case, so all samples are still in segments.
             Err(error)
                 if error.kind() == io::ErrorKind::InvalidData
                     && segment_path(&self.series, 1).try_exists()? =>
@@ -362,13 +368,13 @@ impl Rotation {
         Hours::new(&self.counting(None)).at(&hours::path(&self.series))
     }
 
-    /// Returns the histograms including the samples of segment `number`. The segment does not
-    /// change.
+    /// Returns the histograms with the samples of segment `number` added. The segment itself does
+    /// not change.
     fn with_segment(&self, mut hours: Hours, number: u64) -> io::Result<Hours> {
         let segment =
             match SeriesFile::open_segment(&segment_path(&self.series, number), &self.series) {
-                // The power failed before the heads of the segment and of the series reached the
-                // disk.
+                // This happens if the power failed before the heads of the segment and of the
+                // series reached the disk.
                 Err(SeriesError::Format { .. }) => {
                     hours.through = number;
                     return Ok(hours);
@@ -386,16 +392,16 @@ impl Rotation {
     /// Returns whether hourly histograms with folded samples are missing or damaged.
     ///
     /// # Errors
-    /// Returns an error if the search for the first segment fails.
+    /// Fails if the search for the first segment fails.
     pub fn has_lost_hours(&self) -> io::Result<bool> {
         let has_hours = Hours::read(&hours::path(&self.series)).is_ok_and(|hours| hours.is_some());
         Ok(!has_hours && !segment_path(&self.series, 1).try_exists()?)
     }
 
-    /// Returns the histograms including the samples of all existing segments. Writes nothing.
+    /// Returns the histograms with the samples of all existing segments added. Writes nothing.
     ///
     /// # Errors
-    /// Returns errors of reading.
+    /// Fails if a segment cannot be read.
     pub fn with_all_segments(&self) -> io::Result<Hours> {
         let hours = match self.hours() {
             Err(error)
@@ -418,18 +424,18 @@ impl Rotation {
         self.kept().given_way
     }
 
-    /// Returns whether a segment was started since the last call; the caller then runs
+    /// Returns whether a segment was started since the last call; if so, the caller runs
     /// [`Self::settle`] on another thread.
     #[must_use]
     pub fn has_new_segment(&self) -> bool {
         std::mem::take(&mut self.kept().has_new)
     }
 
-    /// Syncs the newest segments, the head of the series, the histograms by hour, and the names of
+    /// Syncs the newest segments, the head of the series, the hourly histograms, and the names of
     /// these files, so that readers find the segments after a power failure.
     ///
     /// # Errors
-    /// Returns errors of the disk.
+    /// Fails if a file cannot be synced, or if the new head cannot replace the old one.
     pub fn settle(&self) -> io::Result<()> {
         self.place_head()?;
         for file in self
@@ -443,7 +449,8 @@ impl Rotation {
         Ok(())
     }
 
-    /// Records that the head of a resumed series waits to replace the old one.
+    /// Records that there is a file with the new head of a resumed series, which will replace the
+    /// old head.
     pub(crate) fn note_new_head(&self) {
         *self
             .has_new_head
@@ -451,7 +458,7 @@ impl Rotation {
             .unwrap_or_else(PoisonError::into_inner) = true;
     }
 
-    /// Moves the waiting head into place, once it is synced.
+    /// Syncs the new head, if there is one, and replaces the old head with it.
     pub(crate) fn place_head(&self) -> io::Result<()> {
         let mut is_new = self
             .has_new_head
@@ -466,7 +473,7 @@ impl Rotation {
         Ok(())
     }
 
-    /// Returns the files that are perhaps not synced yet.
+    /// Returns the files that may not be synced yet.
     #[must_use]
     pub fn unsynced(&self) -> Vec<PathBuf> {
         let kept = self.kept();

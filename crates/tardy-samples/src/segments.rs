@@ -12,16 +12,17 @@ pub fn segment_path(series: &Path, number: u64) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Returns the path of a resumed series' new head until it is synced. Until then, `series` holds
-/// the old head.
+/// Returns the path at which a resumed series' new head is stored until it is synced. Until then,
+/// the file `series` contains the old head.
 pub(crate) fn new_head_path(series: &Path) -> PathBuf {
     series.with_extension("series.new")
 }
 
-/// Returns the numbers of the segments after `through` of the series in `series`, in order of time.
+/// Returns, in ascending order, the numbers of the segments that come after number `through`. These
+/// are the segments of the series in `series`.
 ///
 /// # Errors
-/// Returns errors of reading the folder.
+/// Fails if the folder cannot be read.
 pub fn segments_behind(series: &Path, through: u64) -> io::Result<Vec<u64>> {
     let folder = series
         .parent()

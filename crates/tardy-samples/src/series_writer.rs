@@ -1,7 +1,7 @@
-//! Appends chunks to a series file, and keeps the file readable if the disk is full.
+//! Appends chunks to a series file, which stays readable even if the disk becomes full.
 //!
-//! If a chunk cannot be written completely, it is removed again. The next chunk is tried again,
-//! because space may have been freed.
+//! If a chunk cannot be written completely, the part that was written is removed. The writer tries
+//! to write the next chunk nevertheless, because space may have been freed.
 //!
 //! In a run with `--disk`, the chunks go to segments: see [`crate::rotation`].
 
@@ -17,8 +17,9 @@ use tardy_core::units::Nanos;
 use crate::rotation::Rotation;
 use crate::segments::new_head_path;
 
-/// Interval at which the recorder empties the rings and writes chunks. A killed run loses at most
-/// the samples of one interval, and a run with a stalled recorder less than 250 ms of samples.
+/// Interval at which the recorder empties the rings and writes chunks. If the run is killed, it
+/// loses at most the samples of one interval. If the recorder also stalls, the run loses the
+/// samples of less than 250 ms in total.
 pub const FLUSH_INTERVAL: Nanos = Nanos::from_millis(125);
 
 /// An open series file.
@@ -41,7 +42,7 @@ impl SeriesWriter {
     /// Creates the file and writes its head.
     ///
     /// # Errors
-    /// Returns AlreadyExists if the file exists, and errors of writing.
+    /// Fails if writing fails, or with `AlreadyExists` if the file exists.
     pub fn create(path: &Path, descriptor: &Descriptor) -> io::Result<Self> {
         let mut writer = Self::without_head(path)?;
         writer.write_head(descriptor)?;
@@ -51,7 +52,7 @@ impl SeriesWriter {
     /// Creates the file without its head, which is written later.
     ///
     /// # Errors
-    /// Returns AlreadyExists if the file exists.
+    /// Fails with `AlreadyExists` if the file exists.
     pub fn without_head(path: &Path) -> io::Result<Self> {
         Ok(Self {
             file: OpenOptions::new().write(true).create_new(true).open(path)?,
@@ -63,7 +64,7 @@ impl SeriesWriter {
     /// Opens a file that has a head, to append chunks.
     ///
     /// # Errors
-    /// Returns NotFound if there is no file.
+    /// Fails with `NotFound` if there is no file.
     pub fn reopen(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().append(true).open(path)?;
         let length = file.metadata()?.len();
@@ -77,10 +78,10 @@ impl SeriesWriter {
     /// Works like [`SeriesWriter::without_head`], for a series whose chunks go to segments.
     ///
     /// # Errors
-    /// Returns AlreadyExists if the file exists.
+    /// Fails with `AlreadyExists` if the file exists.
     pub fn without_head_in(rotation: Arc<Rotation>) -> io::Result<Self> {
         let number = rotation.through();
-        // The head of a resumed series is replaced after the new one is synced.
+        // The head of a resumed series is replaced only after the new head was synced.
         let writer = if number == 0 {
             Self::without_head(rotation.series())?
         } else {
@@ -96,14 +97,14 @@ impl SeriesWriter {
         })
     }
 
-    /// Writes the head, before anything else.
+    /// Writes the head; this must be done before anything else is written.
     ///
     /// # Errors
-    /// Returns errors of writing.
+    /// Fails if writing fails.
     pub fn write_head(&mut self, descriptor: &Descriptor) -> io::Result<()> {
         let head = chunk::encode_head(&serde_json::to_vec(descriptor)?);
-        // The histograms by hour are written before the head. If a series has a head but no
-        // histograms, they were therefore lost.
+        // The hourly histograms are written before the head. Therefore, if a series has a head but
+        // no histograms, the histograms were lost.
         if let Some(segments) = &self.segments {
             segments.rotation.begin()?;
         }
@@ -129,10 +130,10 @@ impl SeriesWriter {
         Ok(())
     }
 
-    /// Appends a whole chunk, or nothing if that fails.
+    /// Appends a whole chunk. If this fails, appends nothing.
     ///
     /// # Errors
-    /// Returns errors of writing, such as ENOSPC; the file then ends as before.
+    /// Fails if writing fails, for example with ENOSPC; the file is then as long as before.
     pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let Some(segments) = &self.segments else {
             return self.write_whole(bytes);
@@ -167,10 +168,10 @@ impl SeriesWriter {
         }
     }
 
-    /// Syncs the file to disk, before it is closed.
+    /// Syncs the file to disk; the caller does this before it closes the file.
     ///
     /// # Errors
-    /// Returns errors of fsync(2).
+    /// Returns the error if fsync(2) fails.
     pub fn sync(&self) -> io::Result<()> {
         if let Some(segments) = &self.segments {
             segments.rotation.place_head()?;
@@ -178,7 +179,7 @@ impl SeriesWriter {
         self.file.sync_all()
     }
 
-    /// Returns the bytes written to the file, or to the current segment.
+    /// Returns the number of bytes that were written to the file, or to the current segment.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.length

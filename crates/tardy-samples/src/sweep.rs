@@ -1,9 +1,10 @@
-//! One pass over the samples in order of time: the extremes of equal intervals, counts by time and
-//! latency, and each sample that is larger than all before it.
+//! Makes one pass over the samples in chronological order. In this pass, it collects the extremes
+//! of intervals of equal length, counts by time and latency, and each sample that is larger than
+//! all earlier samples.
 //!
 //! For a chart over time, the samples are sorted into a fixed number of intervals: 64 Ki for all
 //! CPUs of a report together. Memory and file size therefore do not grow with the run's length.
-//! Heat map and scatter plot come from one grid of 480 intervals and 16 rows per octave.
+//! Heat map and scatter plot use the same grid of 480 intervals and 16 rows per octave.
 
 use std::path::Path;
 
@@ -17,13 +18,14 @@ use crate::tail::TailReader;
 
 /// Number of intervals in a grid of counts.
 pub const GRID_COLUMNS: usize = 480;
-/// Number of bits below the highest one that select the row of a latency. The relative width of a
-/// row is 1/32 to 1/16.
+/// Number of bits of a latency, below its highest set bit, that select its row. The relative width
+/// of a row is 1/32 to 1/16.
 const ROW_BITS: u32 = 4;
-/// Number of rows for negative latencies, which come first. There are as many rows for the others.
+/// Number of rows for negative latencies, which come first. There are as many rows for all other
+/// latencies.
 const ROWS_A_SIDE: usize = (64 << ROW_BITS) as usize;
 
-/// Start and resolution of a sweep.
+/// Start, length and resolution of a sweep.
 #[derive(Debug, Clone, Copy)]
 pub struct Division {
     /// Start of the first interval, on the series' clock.
@@ -32,18 +34,20 @@ pub struct Division {
     pub length: Nanos,
     /// Number of intervals with extremes.
     pub columns: usize,
-    /// Maximum number of samples that are stored individually; if there are more, none is.
+    /// Maximum number of samples that are stored individually; if there are more, no sample is
+    /// stored individually.
     pub points: usize,
 }
 
-/// Smallest and largest value of each of several equal intervals; `None` for empty intervals.
+/// Smallest and largest value of each of several intervals of equal length; `None` for empty
+/// intervals.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Columns {
     /// Start of the first interval, in s.
     pub begin: f64,
     /// Length of each interval, in s.
     pub step: f64,
-    /// Smallest and largest value of each interval.
+    /// Smallest and largest value in each interval.
     pub extremes: Vec<Option<(i64, i64)>>,
 }
 
@@ -52,14 +56,14 @@ pub struct Columns {
 pub struct SeriesExtract {
     /// Extremes over time, in s since the start.
     pub columns: Columns,
-    /// Counts by interval and by row. There are [`GRID_COLUMNS`] intervals.
+    /// Counts of samples, by interval and by row. There are [`GRID_COLUMNS`] intervals.
     pub grid: Vec<Vec<u32>>,
-    /// Each sample that is larger than all before it: its number in the series, counted from 1, its
-    /// due time in s since the start, and its latency in ns.
+    /// Each sample that is larger than all earlier samples: its number in the series, counted from
+    /// 1, its due time in s since the start, and its latency in ns.
     pub records: Vec<(u64, f64, i64)>,
-    /// Number of samples.
+    /// Number of samples that were counted.
     pub samples: u64,
-    /// Due time in s and latency in ns of every sample, if there are few.
+    /// Due time in s and latency in ns of every sample, if there are only a few samples.
     pub points: Option<Vec<(f64, i64)>>,
 }
 
@@ -82,7 +86,7 @@ pub fn row_of(latency: i64) -> usize {
     }
 }
 
-/// Returns the smallest latency of a row, and the smallest of the next row, in ns.
+/// Returns the smallest latency of a row, and the smallest latency of the next row, in ns.
 #[must_use]
 pub fn row_edges(row: usize) -> (i64, i64) {
     let edge = |index: usize| -> i64 {
@@ -106,7 +110,7 @@ pub fn row_edges(row: usize) -> (i64, i64) {
 /// Sweeps the series in `path`, on as many threads as there are CPUs.
 ///
 /// # Errors
-/// Returns [`SeriesError`] if it cannot be read.
+/// Fails with a [`SeriesError`] if the series cannot be read.
 pub fn sweep(path: &Path, division: Division) -> Result<SeriesExtract, SeriesError> {
     let file = SeriesFile::open(path)?;
     let new = || Sweeper::new(file.descriptor().schedule, division);
@@ -114,10 +118,11 @@ pub fn sweep(path: &Path, division: Division) -> Result<SeriesExtract, SeriesErr
     Ok(behind_hours(&file, division, whole))
 }
 
-/// Sweeps the series on the calling thread, in order of time, and adds all chunks to `tail`.
+/// Sweeps the series on the calling thread in chronological order, and adds all chunks to `tail` as
+/// well.
 ///
 /// # Errors
-/// Returns the errors of [`sweep`].
+/// Fails as [`sweep`] does.
 pub fn sweep_with(
     path: &Path,
     division: Division,
@@ -134,8 +139,9 @@ pub fn sweep_with(
     Ok(behind_hours(&file, division, sweeper))
 }
 
-/// Adds the samples that were folded into histograms by hour. Each histogram is spread over the
-/// time from its first due time to its last wake-up.
+/// Adds the samples that were folded into hourly histograms. The exact times of these samples are
+/// unknown, so the samples of each histogram are distributed evenly from its first due time to its
+/// last wake-up.
 fn behind_hours(file: &SeriesFile, division: Division, swept: Sweeper) -> SeriesExtract {
     let Some(hours) = file.hours().filter(|hours| hours.samples > 0) else {
         return swept.swept;
@@ -148,8 +154,8 @@ fn behind_hours(file: &SeriesFile, division: Division, swept: Sweeper) -> Series
 }
 
 impl SeriesExtract {
-    /// Adds a concurrent series for a common chart. The list of new largest latencies becomes
-    /// empty.
+    /// Adds another series of the same time, for a chart of both series together. Clears the list
+    /// of new largest latencies.
     pub fn add_beside(&mut self, other: &Self) {
         for (own, other) in self
             .columns
@@ -222,8 +228,8 @@ impl Sweeper {
         }
         let (column, cell) = (self.column(chunk.first_due), self.cell(chunk.first_due));
         let ends_with = |last: Nanos| self.column(last) == column && self.cell(last) == cell;
-        // Most chunks of a long run lie within one interval and hold no new largest latency. For
-        // them, one loop over the latencies suffices.
+        // Most chunks of a long run lie within one interval and contain no new largest latency. For
+        // such chunks, one loop over the latencies suffices.
         let largest = self
             .swept
             .records
@@ -452,7 +458,7 @@ mod tests {
             let mut whole = sweep(&chunks[..cut.min(chunks.len())]);
             whole.merge(sweep(&chunks[cut.min(chunks.len())..]));
             let swept = whole.swept;
-            // The oracle examines every latency.
+            // The reference implementation examines every latency.
             let mut extremes = vec![None; columns];
             let (mut records, mut largest) = (Vec::new(), i64::MIN);
             for (index, &latency) in latencies.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! The largest samples of a series and of each load, in order of time: the input of tail models.
+//! Collects the largest samples of a series and of each load, in chronological order. These are the
+//! input of tail models.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -24,11 +25,11 @@ pub struct LoadSpans {
     pub spans: Vec<(Nanos, Nanos)>,
 }
 
-/// The largest samples of a series, and the maximum of each block, from one pass.
+/// The largest samples of a series, and the maximum of each block of samples, from one pass.
 #[derive(Debug)]
 pub struct Extremes {
     largest: BinaryHeap<Reverse<(i64, u64)>>,
-    /// Largest sample of each block, in order of time.
+    /// Largest sample of each block, in chronological order.
     pub maxima: Vec<f64>,
     /// Number of samples in a block.
     pub block: u64,
@@ -83,8 +84,9 @@ impl Extremes {
         self.largest.push(Reverse((latency, self.place)));
     }
 
-    /// Returns index and value of each sample above the threshold, in order of time; if values are
-    /// rounded, also of samples at the threshold. Empty if not all of them were stored.
+    /// Returns the index and the value of each sample above the threshold, in chronological order.
+    /// If values are rounded, samples at the threshold are included. Returns none if some of these
+    /// samples may not be stored.
     #[must_use]
     pub fn exceedances(&self, threshold: f64, width: f64) -> Vec<(u64, f64)> {
         if self.least() as f64 > threshold {
@@ -102,10 +104,10 @@ impl Extremes {
     }
 }
 
-/// The samples of one load, in order of time.
+/// The samples that were taken under one load, in chronological order.
 #[derive(Debug)]
 pub struct Population {
-    /// When the load ran.
+    /// The times when the load ran.
     pub spans: LoadSpans,
     /// Counts of the samples.
     pub cell: Cell,
@@ -114,7 +116,8 @@ pub struct Population {
 }
 
 impl Population {
-    /// `samples` is an estimate, because a sample at the edge of a phase may belong to two loads.
+    /// `samples` is only an estimate, because a sample at the edge of a phase may belong to two
+    /// loads.
     fn new(spans: LoadSpans, samples: u64) -> Self {
         Self {
             spans,
@@ -138,8 +141,8 @@ impl Population {
     }
 }
 
-/// Collects the samples that the models of one series need. A pass over the series for another
-/// purpose can add its chunks here, in their order.
+/// Collects the samples that the tail models of one series need. If another function reads the
+/// series anyway, it can add the chunks here, in their order.
 #[derive(Debug)]
 pub struct TailReader {
     schedule: Schedule,
@@ -150,9 +153,9 @@ pub struct TailReader {
 }
 
 impl TailReader {
-    /// Prepares for `samples` samples of a series with this schedule, and for those of each load.
-    /// Returns `None` if the period is unknown, because a time horizon cannot be converted into a
-    /// number of samples then.
+    /// Creates a reader for `samples` samples of a series with this schedule, and for the samples
+    /// of each load. Returns `None` if the period is unknown, because the number of samples in a
+    /// time horizon is then unknown as well.
     #[must_use]
     pub fn new(schedule: Schedule, samples: u64, loads: Vec<LoadSpans>) -> Option<Self> {
         if schedule.period().get() <= 0 || samples == 0 {
@@ -217,7 +220,7 @@ mod tests {
             .map(|block| *block.iter().max().unwrap() as f64)
             .collect();
         assert_eq!(extremes.maxima, maxima);
-        // Below the smallest stored value, the order of samples is unknown.
+        // The order of the samples that are smaller than every stored value is unknown.
         assert!(extremes.exceedances(10.0, 1.0).is_empty());
     }
 }

@@ -1,5 +1,5 @@
-//! The kind of a wake-up: the call in which the thread waited, and the waker. Latencies of
-//! different kinds have different distributions.
+//! The kind of a wake-up: the call in which the thread waited, and the kind of its waker. Latencies
+//! of different kinds have different distributions.
 
 use std::sync::Arc;
 
@@ -19,7 +19,8 @@ pub enum WokenBy {
     Softirq,
     /// Another thread.
     Thread,
-    /// No waker: the sample is the time between two functions of the program.
+    /// Nothing woke the thread, because the sample is the time between two functions of the
+    /// program.
     Functions,
 }
 
@@ -40,7 +41,7 @@ pub enum WakeUpKind {
 }
 
 impl WakeUpKind {
-    /// Returns the kind of a wake-up with this cause, of a thread that slept in `call`.
+    /// Returns the kind of a wake-up that had this cause and woke a thread that slept in `call`.
     #[must_use]
     pub fn new(cause: &Cause, call: Option<&Arc<str>>) -> Self {
         let by = match *cause {
@@ -54,8 +55,8 @@ impl WakeUpKind {
         Self::Other { by, call }
     }
 
-    /// Returns the kind for wake-ups of threads that share a series: without the call. There are
-    /// eight of these kinds, but as many calls as the kernel has.
+    /// Returns the kind without the call, for wake-ups of threads that share a series. Only eight
+    /// kinds remain without the call, while the kernel has many calls.
     #[must_use]
     pub fn of_others(&self) -> Self {
         match self {
@@ -89,10 +90,10 @@ impl WakeUpKind {
         }
     }
 
-    /// Returns the name of a series, for a thread with the name `thread`. The name is the same in
-    /// each run of the program, so that runs can be compared. Special characters are replaced,
-    /// because the name is also a file name. Threads with the same name are numbered as copies, in
-    /// the order in which they were first woken.
+    /// Returns the name of the series with this kind of wake-up, for a thread with the name
+    /// `thread`. The name is the same in each run of the program, so that runs can be compared.
+    /// Special characters are replaced, because the name is also a file name. Threads with the same
+    /// name are numbered as copies, in the order in which they were first woken.
     #[must_use]
     pub fn series(&self, thread: &str) -> String {
         let plain = |character: char| {
@@ -107,7 +108,7 @@ impl WakeUpKind {
         format!("{thread}.{}", self.name())
     }
 
-    /// Returns the kind of waker.
+    /// Returns what kind of waker ended the sleep.
     #[must_use]
     pub fn woken_by(&self) -> WokenBy {
         match self {
@@ -128,8 +129,8 @@ impl WakeUpKind {
 }
 
 /// Returns the call of a [`WaitPlace`](crate::cycles::WaitPlace) in the form that the names of
-/// kinds use. The result omits the call in which a page fault happened, and the note that a sleep
-/// was relative.
+/// kinds use. For a page fault, the result does not contain the call in which it happened; for a
+/// relative sleep, it does not state that the sleep was relative.
 #[must_use]
 pub fn call(of_place: &str) -> Arc<str> {
     let first = of_place.split(" in ").next().unwrap_or(of_place);

@@ -1,4 +1,4 @@
-//! Cycles cut from stints of known length.
+//! Checks the cycles that are cut from stints of known length.
 #![allow(
     clippy::unwrap_used,
     reason = "a test ends where something is not as expected"
@@ -42,8 +42,8 @@ impl Story {
         self.does(length, Doing::Running, None);
     }
 
-    /// Adds a sleep, and a wait of 10 ns for a CPU. If a timer is the waker, it is due 5 ns before
-    /// the end of the sleep.
+    /// Adds a sleep, followed by a wait of 10 ns for a CPU. If the waker is a timer, it is due 5 ns
+    /// before the end of the sleep.
     fn sleeps(&mut self, length: i64, place: u32, waker: Waker) {
         let asleep = Doing::Asleep {
             stack: None,
@@ -87,7 +87,7 @@ fn a_cycle_is_a_closed_sum_from_the_due_time_to_the_next_sleep_in_the_waiting_pl
         cutter: Cutter::default(),
         time: 0,
     };
-    // One long sleep before the loop is not the loop's wait.
+    // One long sleep before a loop is not where the loop waits.
     story.sleeps(1_000_000, 2, Waker::Thread(20));
     for cycle in 0..100 {
         story.runs(100);
@@ -146,7 +146,7 @@ fn the_sleeps_by_place_add_up_to_the_blocked_time_however_many_there_are() {
     for cycle in 0..3 {
         story.cutter.mark(LOOP, story.time, false);
         story.runs(100);
-        // Only the longest 32 of the intervals of a cycle are stored.
+        // Only the 32 longest intervals of a cycle are stored.
         for sleep in 0..100 {
             story.sleeps(1_000 + sleep, LOCK, Waker::Thread(20));
             story.runs(7);

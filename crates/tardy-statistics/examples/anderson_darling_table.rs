@@ -1,5 +1,5 @@
-//! Prints the percentage points in `goodness::tail_fit`: those of the Anderson-Darling statistic of
-//! fitted excesses.
+//! Prints the percentage points of the Anderson-Darling statistic of fitted excesses. They are
+//! stored in `goodness::tail_fit`.
 //!
 //! `cargo run --release -p tardy-statistics --example anderson_darling_table` takes a few minutes.
 

@@ -1,25 +1,25 @@
-//! Correlation of a series with its earlier values.
+//! Correlates a series with its earlier values.
 //!
-//! Bounds and fits assume independent samples. With a million samples, every test rejects
-//! independence, so the size of the correlation is judged instead, on block maxima or thinned data.
-//! Source: Ljung and Box, Biometrika 65, 1978.
+//! Bounds and fits assume independent samples. But with a million samples, every test rejects
+//! independence. So callers judge instead how large the correlation is, on block maxima or thinned
+//! data. Source: Ljung and Box, Biometrika 65, 1978.
 
 use serde::{Deserialize, Serialize};
 use statrs::function::gamma::gamma_ur;
 
-/// Correlations of a series with its earlier values, and a test of whether chance explains them.
+/// Correlations of a series with its earlier values, and a test of whether chance can explain them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Autocorrelation {
     /// The correlations at distances of 1, 2, ... values, each from -1 to 1.
     pub correlations: Vec<f64>,
-    /// Ljung and Box's statistic of all correlations.
+    /// Ljung and Box's statistic, computed from all correlations.
     pub statistic: f64,
-    /// The probability of a statistic at least as large in an independent series.
+    /// Probability that the statistic of an independent series is at least as large.
     pub probability: f64,
 }
 
 impl Autocorrelation {
-    /// Returns the largest magnitude of a correlation.
+    /// Returns the largest absolute value of the correlations.
     #[must_use]
     pub fn largest(&self) -> f64 {
         self.correlations
@@ -28,10 +28,10 @@ impl Autocorrelation {
     }
 }
 
-/// Returns the autocorrelation of `values` in order of time, up to the distance `lags`. Returns
-/// `None` if `lags` is 0, if there are at most `lags` values, or if all values are equal.
+/// Returns the autocorrelation of `values` in chronological order, up to the distance `lags`.
+/// Returns `None` if `lags` is 0, if there are at most `lags` values, or if all values are equal.
 ///
-/// Takes `lags * n` steps.
+/// Needs `lags * n` steps.
 #[must_use]
 pub fn autocorrelation(values: &[f64], lags: usize) -> Option<Autocorrelation> {
     if lags == 0 || values.len() <= lags {

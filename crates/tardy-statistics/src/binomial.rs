@@ -2,19 +2,20 @@
 
 use super::incomplete_beta::incomplete_beta;
 
-/// Returns P(at most `events` events in `trials` trials) if each event has probability
-/// `probability`.
+/// Returns the probability of at most `events` events in `trials` trials, if each event has
+/// probability `probability`.
 ///
-/// `trials` and `events` may be real: the incomplete beta function extends the distribution, and
-/// the result is monotone in each argument. The result is 0 for negative `events`, and 1 if
-/// `events` is at least `trials`. A probability below 0 counts as 0, and above 1 as 1.
+/// The arguments `trials` and `events` may be real numbers, because the incomplete beta function
+/// extends the distribution to them. The result is monotone in each argument. The result is 0 for
+/// negative `events`, and 1 if `events` is at least `trials`. A probability below 0 counts as 0,
+/// and a probability above 1 counts as 1.
 #[must_use]
 pub fn cumulative(events: f64, trials: f64, probability: f64) -> f64 {
     cumulative_with_complement(events, trials, probability, 1.0 - probability)
 }
 
-/// Works like [`cumulative`], for callers that know `complement = 1 - probability` with more digits
-/// than the subtraction gives.
+/// Works like [`cumulative`], for callers that know `complement` (1 - `probability`) more exactly
+/// than a subtraction can compute it.
 #[must_use]
 pub fn cumulative_with_complement(
     events: f64,

@@ -1,7 +1,7 @@
-//! Finds the changes in a series of one number per run (over commits, kernels or days): E-divisive
-//! with Student's t test.
+//! Finds the changes in a series that has one number per run (over commits, kernels or days). The
+//! method is E-divisive with Student's t test.
 //!
-//! The test assumes approximately normal numbers. The series should therefore be the logarithm of a
+//! The test assumes approximately normal numbers. Callers should therefore pass the logarithm of a
 //! high quantile of each run, never the raw maximum. Sources: Matteson and James, Journal of the
 //! American Statistical Association 109, 2014 (the divergence); Fleming et al., "Hunter: Using
 //! Change Point Detection to Hunt for Performance Regressions", ICPE 2023 (windows, weak points,
@@ -23,7 +23,7 @@ pub struct Search {
     /// Maximum probability that chance alone causes a reported change.
     pub probability_max: f64,
     /// Minimum difference of means that counts as a change, in the unit of the series. For a series
-    /// of logarithms, it is the logarithm of a ratio.
+    /// of logarithms, this is the logarithm of a ratio.
     pub difference_min: f64,
 }
 
@@ -42,8 +42,8 @@ impl Default for Search {
 pub struct ChangePoint {
     /// Index of the first value after the change.
     pub index: usize,
-    /// Divergence between the values before and after the change, in the unit of the series times a
-    /// count.
+    /// Divergence between the values before and after the change. Its unit is that of the series,
+    /// multiplied by a count.
     pub divergence: f64,
     /// Mean of the segment before the change.
     pub mean_before: f64,
@@ -53,16 +53,16 @@ pub struct ChangePoint {
     pub probability: f64,
 }
 
-/// Returns the changes in `series`, in order. The search is not random, so the same series gives
-/// the same changes.
+/// Returns the changes in `series`, in their order in the series. The search uses no random
+/// numbers, so the same series always gives the same changes.
 ///
-/// Takes `window^2` steps per half window.
+/// The search needs `window^2` steps per half window.
 #[must_use]
 pub fn change_points(series: &[f64], search: Search) -> Vec<ChangePoint> {
     let mut changes = weak_changes(series, search);
     while let Some(weakest) = weakest(&changes, search) {
         changes.remove(weakest);
-        // The neighbouring changes now divide longer segments, so they are tested again.
+        // The neighbouring changes now separate longer segments, so they are tested again.
         let indexes: Vec<usize> = changes.iter().map(|change| change.index).collect();
         for neighbour in weakest.saturating_sub(1)..(weakest + 1).min(changes.len()) {
             changes[neighbour] = judged(
@@ -76,9 +76,9 @@ pub fn change_points(series: &[f64], search: Search) -> Vec<ChangePoint> {
     changes
 }
 
-/// Returns the change to drop next: the one that is most probably due to chance, if that
-/// probability is too high; otherwise the smallest one, if it is too small. `None` if all changes
-/// are kept.
+/// Returns the index of the change to drop next. If the probability of some change is too high,
+/// this is the change that is most probably due to chance. If no probability is too high but the
+/// smallest change is too small, it is this change. Returns `None` if no change must be dropped.
 fn weakest(changes: &[ChangePoint], search: Search) -> Option<usize> {
     let (index, worst) = changes.iter().enumerate().reduce(|a, b| {
         if b.1.probability > a.1.probability {
@@ -87,7 +87,7 @@ fn weakest(changes: &[ChangePoint], search: Search) -> Option<usize> {
             a
         }
     })?;
-    // A change with an undefined probability is dropped.
+    // A change whose probability is undefined is dropped.
     if worst.probability.is_nan() || worst.probability >= search.probability_max {
         return Some(index);
     }
@@ -99,8 +99,9 @@ fn weakest(changes: &[ChangePoint], search: Search) -> Option<usize> {
     (size(smallest) <= search.difference_min).then_some(index)
 }
 
-/// Returns candidates from each window, with a test that is up to ten times as lenient. A strict
-/// test would miss a pair of opposite changes: its first split is not significant alone.
+/// Returns, for each window, the candidates for changes. At this stage, probabilities up to ten
+/// times higher than in the final test are accepted. A stricter test would miss a pair of opposite
+/// changes, because the first split of such a pair is not significant on its own.
 fn weak_changes(series: &[f64], search: Search) -> Vec<ChangePoint> {
     let lenient = match search.probability_max {
         strict if strict < 0.05 => strict * 10.0,
@@ -129,7 +130,7 @@ fn weak_changes(series: &[f64], search: Search) -> Vec<ChangePoint> {
         .collect()
 }
 
-/// Repeatedly splits the segments at the index with the largest divergence, as long as the two
+/// Splits the segments repeatedly, at the index with the largest divergence, as long as the two
 /// sides of a split differ significantly.
 fn changes_within(values: &[f64], probability_max: f64) -> Vec<(usize, f64)> {
     let mut found: Vec<(usize, f64)> = Vec::new();
@@ -158,7 +159,8 @@ fn changes_within(values: &[f64], probability_max: f64) -> Vec<(usize, f64)> {
     }
 }
 
-/// Tests a change with the segments between its neighbouring changes.
+/// Tests a change. Compares the segment from the previous change to this one with the segment from
+/// this one to the next change.
 fn judged(series: &[f64], indexes: &[usize], index: usize, divergence: f64) -> ChangePoint {
     let place = indexes.partition_point(|&other| other < index);
     let from = place.checked_sub(1).map_or(0, |before| indexes[before]);
@@ -175,8 +177,9 @@ fn judged(series: &[f64], indexes: &[usize], index: usize, divergence: f64) -> C
 
 /// Returns both means, and the probability from Student's test with a common variance.
 ///
-/// The variance of each side is divided by the number of values, not by one less. The thresholds
-/// published for Hunter were tuned in this way, and its maintained implementation does the same.
+/// For each side, the sum of squares is divided by the number of values, not by this number minus
+/// one. The thresholds published for Hunter were tuned in this way, and its maintained
+/// implementation does the same.
 fn compared(before: &[f64], after: &[f64]) -> (f64, f64, f64) {
     let moments = |values: &[f64]| {
         let moments: Moments = values.iter().copied().collect();
@@ -248,7 +251,8 @@ mod tests {
     }
 
     /// Returns four segments of normal numbers: 10 +- 1, 11.5 +- 1, 11.5 +- 3 and 8 +- 1, with 40,
-    /// 35, 30 and 50 values. The expected changes are those that Otava 0.8.0 finds.
+    /// 35, 30 and 50 values. The expected changes are those that Otava 0.8.0 finds in these
+    /// numbers.
     fn noisy() -> Vec<f64> {
         let text = include_str!("../tests/data/changes.csv");
         text.lines()

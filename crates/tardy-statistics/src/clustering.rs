@@ -1,16 +1,18 @@
 //! Bounds for events that occur in clusters: several in a row, or on several CPUs at the same time.
 //!
-//! The number of events is treated like a Poisson variable of the same mean and variance. If a
-//! random event belongs to a cluster of `dispersion` events on average, the number of events has
-//! `dispersion` times the variance of independent events. Larger clusters may exist unseen, so the
-//! upper bound adds one cluster of `unseen` events. Fay and Feuer do this for weighted sums of
-//! Poisson variables (Statistics in Medicine 16, 1997, equation 2: `unseen` is their largest
-//! weight). With `unseen = dispersion = 1`, the bounds equal those of Clopper and Pearson.
+//! The number of events is treated like a Poisson variable that has the same mean and variance. If
+//! an event chosen at random belongs to a cluster of `dispersion` events on average, the variance
+//! of the number of events is `dispersion` times as large as for independent events. Clusters
+//! larger than those in the run may occur, so the upper bound adds one cluster of `unseen` events.
+//! Fay and Feuer do this for weighted sums of Poisson variables (Statistics in Medicine 16, 1997,
+//! equation 2: `unseen` is their largest weight). With `unseen = dispersion = 1`, the bounds equal
+//! Clopper and Pearson's bounds.
 //!
-//! An unseen event may hit all CPUs at the same time. Upper bounds include one such event, so
-//! without any observed event they do not become smaller with more CPUs. Runs without a common
-//! stall look independent, and no method is both narrow for them and right for runs with a common
-//! stall.
+//! An event of a kind that did not occur in the run may hit all CPUs at the same time. Upper bounds
+//! include one such event in the number of events. So if no event was observed, the upper bound
+//! does not become smaller when there are more CPUs. If a run has no common stall, its CPUs look
+//! independent. No method can give bounds that are narrow for such a run and still correct for a
+//! run with a common stall.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -19,13 +21,15 @@ use super::confidence::Confidence;
 use super::proportion::{proportion_lower, proportion_upper};
 use super::quantile::{QuantileRanks, first_rank};
 
-/// The clustering of events.
+/// How strongly events cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Clustering {
-    /// Variance of the number of events, divided by that of independent events; at least 1.
+    /// Variance of the number of events, divided by the variance of the number of independent
+    /// events; at least 1.
     #[serde(deserialize_with = "or_infinite")]
     pub dispersion: f64,
-    /// Maximum number of events with one unseen common cause; at least `dispersion`.
+    /// Maximum number of events that a single cause can trigger, even a cause that did not occur in
+    /// the run; at least `dispersion`.
     #[serde(deserialize_with = "or_infinite")]
     pub unseen: f64,
 }
@@ -42,14 +46,14 @@ impl Default for Clustering {
 }
 
 impl Clustering {
-    /// Each event comes alone.
+    /// No clustering: each event occurs alone.
     pub const INDEPENDENT: Self = Self {
         dispersion: 1.0,
         unseen: 1.0,
     };
 
-    /// Creates a clustering with values in the allowed ranges. NaN becomes infinity, which gives no
-    /// bound.
+    /// Creates a clustering, and limits its values to the allowed ranges. NaN becomes infinity,
+    /// which gives no bound.
     #[must_use]
     pub fn new(dispersion: f64, unseen: f64) -> Self {
         let dispersion = if dispersion.is_nan() {
@@ -67,22 +71,22 @@ impl Clustering {
         }
     }
 
-    /// Returns the clustering for clusters of `1 / extremal_index` events on average.
+    /// Returns the clustering if clusters have `1 / extremal_index` events on average.
     #[must_use]
     pub fn of_extremal_index(extremal_index: f64) -> Self {
         Self::new(1.0 / extremal_index, 1.0 / extremal_index)
     }
 
     /// Returns the number of independent samples that contain as much information as `samples`
-    /// clustered ones.
+    /// clustered samples.
     #[must_use]
     pub fn effective(&self, samples: u64) -> f64 {
         samples as f64 / self.dispersion
     }
 
-    /// Returns the size of a group of events that counts as one independent event, and the number
-    /// of groups. One unseen cluster is included in both. The group that an upper bound adds by
-    /// itself is not counted.
+    /// Returns how many events together count as one independent event, and the number of such
+    /// groups. Both values also cover one cluster of a kind that did not occur. The number does not
+    /// include the group that is added by the formula of an upper bound.
     fn scale_and_events(&self, events: f64) -> (f64, f64) {
         let with_unseen = events + self.unseen;
         let scale = (events * self.dispersion + self.unseen * self.unseen) / with_unseen;
@@ -112,8 +116,8 @@ impl Clustering {
         )
     }
 
-    /// Returns the ranks that enclose the quantile `probability` of `samples` samples. Each end
-    /// is wrong with at most half of the error probability.
+    /// Returns the ranks that enclose the quantile `probability` of `samples` samples. For each
+    /// end, the probability that it is wrong is at most half of the error probability.
     ///
     /// The upper end is the smallest rank above which the fraction of samples is at most `1 -
     /// probability`.
@@ -134,7 +138,8 @@ impl Clustering {
         }
         let tail = 1.0 - probability;
         let side = confidence.of_each_side();
-        // The probability that the fraction of samples above the rank exceeds the tail.
+        // Returns the probability that the true fraction of samples above the rank exceeds that of
+        // the tail.
         let doubt_above = |rank: u64| {
             let (scale, events) = self.scale_and_events((samples - rank) as f64);
             cumulative_with_complement(events, samples as f64 / scale, tail, probability)
@@ -161,7 +166,8 @@ impl Clustering {
         }
     }
 
-    /// Returns the minimum number of samples for which both ends exist, with the same clustering.
+    /// Returns the minimum number of samples for which both ends exist, provided that the
+    /// clustering stays the same.
     fn samples_for_both_ends(&self, probability: f64, side: Confidence) -> Option<u64> {
         let above = super::tolerance::samples_needed(probability, 1, side)? as f64 * self.unseen;
         let below =
@@ -183,7 +189,7 @@ mod tests {
             (alone - 2.995_727_8e-6).abs() < 1e-12,
             "rule of three: {alone}"
         );
-        // The bound for eight CPUs that always stall together is that of the rule of three for a
+        // For eight CPUs that always stall together, the bound equals the rule of three for a
         // single CPU.
         let at_once = Clustering::new(1.0, 8.0).share_upper(0.0, 8e6, Confidence::NINETY_FIVE);
         assert!((at_once / alone - 1.0).abs() < 1e-5, "{at_once}");
@@ -237,7 +243,7 @@ mod tests {
         #[test]
         fn independent_samples_have_the_exact_ranks(samples in 1_u64..1_000_000, probability in 0.0_f64..=1.0) {
             let (exact, found) = (quantile_ranks(samples, probability, Confidence::NINETY_FIVE), Clustering::INDEPENDENT.quantile_ranks(samples, probability, Confidence::NINETY_FIVE));
-            // Close to the boundary of a rank, the two formulas for the same sum may round
+            // Close to the boundary between two ranks, the two formulas for the same sum may round
             // differently.
             let near = |a: Option<u64>, b: Option<u64>| a.zip(b).map_or(a == b, |(a, b)| a.abs_diff(b) <= 1);
             prop_assert!(near(exact.lower, found.lower) && near(exact.upper, found.upper), "{exact:?} {found:?}");

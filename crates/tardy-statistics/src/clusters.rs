@@ -1,25 +1,26 @@
-//! Clusters of exceedances: the runs method, and the cluster distance that follows from the
-//! extremal index.
+//! Groups exceedances into clusters by the runs method. The extremal index determines the distance
+//! that separates clusters.
 
 use std::ops::Range;
 
 use super::extremal_index::{extremal_index, gaps};
 
-/// The clusters of a list of exceedances.
+/// The clusters in a list of exceedances.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Clusters {
     /// The extremal index from which `gap` was derived.
     pub extremal_index: f64,
-    /// Two neighbouring exceedances that are more than this number of samples apart belong to
+    /// If two neighbouring exceedances are more than this number of samples apart, they belong to
     /// different clusters.
     pub gap: u64,
     /// The clusters as ranges of indices into the list of positions, in order and without gaps.
     pub ranges: Vec<Range<usize>>,
 }
 
-/// Returns the clusters by the intervals estimator. The estimator assumes `C = floor(index * N) +
-/// 1` clusters, so the C-th largest distance is the largest distance within a cluster. Equal
-/// distances are treated alike. `None` for fewer than two exceedances.
+/// Returns the clusters that the intervals estimator finds. The estimator assumes
+/// `C = floor(index * N) + 1` clusters, so the C-th largest distance is the largest distance within
+/// a cluster. Gaps of equal length are treated alike: either all of them separate clusters, or none
+/// does. Returns `None` if there are fewer than two exceedances.
 ///
 /// `positions` are the sample numbers of the exceedances in strictly ascending order. Source: Ferro
 /// and Segers 2003, section 4.

@@ -1,13 +1,14 @@
-//! Compares two configurations: the difference with an interval, and a verdict on whether it
-//! matters.
+//! Compares two configurations. The result is the difference with an interval, and a verdict on
+//! whether the difference matters.
 //!
-//! With at least four runs per side, the shift between runs is compared ([`shift`],
-//! [`permutation`]), because runs of one configuration differ by more than the samples of one run.
-//! With fewer runs, quantiles are compared by resampled blocks of time ([`block_bootstrap`]), and
-//! deadline misses by the ratio of their rates ([`rate_ratio`]). The intervals of both are widened
-//! by the spread between runs ([`run_spread`]). [`ranks`], [`welch`] and [`ratio_of_means`] are for
-//! the body of a distribution. A verdict ([`equivalence`]) needs an interval and the user's margin,
-//! and never comes from a probability alone.
+//! With at least four runs per side, each run counts as one number, and the shift between the sides
+//! is computed ([`shift`], [`permutation`]). The reason is that the samples of one run cannot show
+//! how much runs of one configuration differ. With fewer runs, quantiles are compared by resampled
+//! blocks of time ([`block_bootstrap`]), and deadline misses by the ratio of their rates
+//! ([`rate_ratio`]). The intervals of these two methods are widened by the spread between runs
+//! ([`run_spread`]). [`ranks`], [`welch`] and [`ratio_of_means`] compare typical values, not the
+//! tails. A verdict ([`equivalence`]) requires an interval and the user's margin; a probability
+//! alone never gives a verdict.
 
 pub mod block_bootstrap;
 pub mod block_length;

@@ -1,12 +1,12 @@
-//! A confidence level, and the interval that belongs to it.
+//! A confidence level, and the interval to which it applies.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The fraction of intervals that contain the true value if the measurement is repeated often; more
-/// than 0 and less than 1.
+/// A confidence level: the fraction of intervals that contain the true value if the measurement is
+/// repeated often. It is more than 0 and less than 1.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(into = "f64", try_from = "f64")]
 pub struct Confidence(f64);
@@ -20,7 +20,7 @@ pub struct Confidence(f64);
 pub struct ConfidenceError(String);
 
 impl Confidence {
-    /// 95 %, the level of all published numbers with which this crate is checked.
+    /// 95 %, the level of all published numbers against which this crate is checked.
     pub const NINETY_FIVE: Self = Self(0.95);
     /// A confidence of 99 %.
     pub const NINETY_NINE: Self = Self(0.99);
@@ -28,7 +28,7 @@ impl Confidence {
     /// Creates a confidence level from a share.
     ///
     /// # Errors
-    /// Returns an error if `level` is not strictly between 0 and 1.
+    /// Fails if `level` is not strictly between 0 and 1.
     pub fn new(level: f64) -> Result<Self, ConfidenceError> {
         if level > 0.0 && level < 1.0 {
             Ok(Self(level))
@@ -56,7 +56,7 @@ impl Confidence {
         Self(self.0.midpoint(1.0).min(1.0 - f64::EPSILON / 2.0))
     }
 
-    /// Returns the level that each of `statements` statements needs if all of them together should
+    /// Returns the level that each of `statements` statements needs so that all of them together
     /// hold with this level (Bonferroni).
     #[must_use]
     pub fn shared_by(self, statements: u32) -> Self {
@@ -100,7 +100,7 @@ impl TryFrom<f64> for Confidence {
 }
 
 /// Both ends of an interval, in the unit of the estimate. An infinite end means that the data give
-/// no limit on that side. An end is never NaN.
+/// no limit on that side. No end is ever NaN.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// The lower end.

@@ -1,61 +1,64 @@
-//! Variance of the number of events, divided by that of independent events. The variance is
-//! estimated from batches, as the long-run variance of the events' indicator.
+//! Computes the dispersion: the variance of the number of events, divided by the variance that
+//! independent events would have. The variance is estimated from batches of events (intervals of
+//! time), as a long-run variance.
 //!
-//! An interval of time has `events` events in `trials` trials. The deviations of the events from
-//! their expected number, squared and summed over all intervals, estimate the variance of the total
-//! if intervals are longer than the correlation length. The correlation length is unknown, so
-//! neighbouring intervals are merged repeatedly and the largest variance is used. With few
-//! intervals, a variance is itself uncertain, so it is widened as Student's t widens an interval.
+//! An interval of time has `events` events in `trials` trials. In each interval, the number of
+//! events deviates from the expected number. If intervals are longer than the correlation length,
+//! the sum of the squared deviations over all intervals estimates the variance of the total. The
+//! correlation length is unknown, so neighbouring intervals are merged again and again, and the
+//! largest of all estimated variances is used. If there are few intervals, the estimate of the
+//! variance is uncertain, so it is increased in the way in which Student's t widens an interval.
 //! Korn and Graubard (Survey Methodology 24, 1998) define the effective number of clustered samples
 //! in this way.
 //!
-//! Bounds use an effective number of samples, which differs between percentiles. The effective
+//! Bounds use an effective number of samples, which is different for each percentile. The effective
 //! number comes from the variance of the number of samples above the percentile, over at most 256
 //! time blocks that are merged repeatedly. In the far tail, the extremal index is used if it shows
 //! more dependence. Blocks start at multiples of a power of two ns on the run's clock, and are the
-//! same on all CPUs. Blocks therefore do not depend on how a series was cut, and a stall of several
-//! CPUs counts as one event.
+//! same on all CPUs. Blocks therefore do not depend on how a series was divided, and a stall of
+//! several CPUs at once counts as one event.
 //!
-//! A level with fewer than 60 independent samples has no bound. Drift at that level may also
-//! influence rarer samples; those have a bound if 60 clusters of them were seen. Phases with
-//! different names differ in level by plan, which is not dependence.
+//! A level with fewer than 60 independent samples has no bound. The samples at this level may
+//! drift, and the drift may also influence rarer samples. Rarer samples have a bound if at least 60
+//! clusters of them were observed. Phases with different names are planned to differ in level, so
+//! such a difference does not count as dependence.
 
 /// Minimum degrees of freedom for an estimate of a variance.
 pub const FREEDOM_MIN: usize = 12;
-/// Minimum degrees of freedom if no dependence is visible. With fewer, merging adds only noise,
-/// because the largest of several uncertain estimates is too large.
+/// Minimum degrees of freedom if no dependence is visible. If fewer remained, merging would add
+/// only noise, because the largest of several uncertain estimates is too large.
 pub const FREEDOM_OF_INDEPENDENT: usize = 24;
 /// The two-sided 95 % deviate of the normal distribution.
 const NORMAL: f64 = 1.959_964;
 /// Dispersion above which samples certainly depend on each other. An estimate above this limit is
-/// still too small. Such an estimate exceeds the estimate for intervals of half the length, and
-/// [`dispersion`] adds this growth once more.
+/// still smaller than the true dispersion. As a correction, [`dispersion`] adds the growth of the
+/// estimate, relative to intervals of half the length, a second time.
 pub const DEPENDENT: f64 = 2.0;
 /// Minimum effective number of trials for a bound. If intervals are shorter than the correlation
-/// length, the variance is several times too small. With a minimum of 30, bounds for series with 10
-/// changes between two levels held in 90 % of the cases instead of 95 %.
+/// length, the estimated variance is several times too small. With a minimum of 30, bounds for
+/// series with 10 changes between two levels held in 90 % of the cases instead of 95 %.
 const EFFECTIVE_MIN: f64 = 60.0;
 
-/// The events and trials in an interval of time.
+/// The numbers of events and trials in an interval of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stretch {
-    /// Stratum of the interval. Each stratum has its own expected share, and intervals of different
-    /// strata are never merged.
+    /// Stratum of the interval. Each stratum has its own expected share of events, and intervals of
+    /// different strata are never merged.
     pub stratum: u64,
-    /// Position in time. Neighbouring intervals differ by 1.
+    /// Position in time. The positions of neighbouring intervals differ by 1.
     pub place: i64,
     /// Number of events.
     pub events: u64,
-    /// Number of opportunities for an event.
+    /// Number of trials: how often an event could have occurred.
     pub trials: u64,
 }
 
-/// Returns the variance of the number of events, divided by that of independent events; at least 1.
-/// Returns infinity if the effective number of trials is too small for a bound, and `None` if there
-/// are too few intervals.
+/// Returns the variance of the number of events, divided by the variance that independent events
+/// would have; at least 1. Returns infinity if the effective number of trials is too small for a
+/// bound, and `None` if there are too few intervals.
 ///
-/// `stretches` are sorted by stratum and place. Neighbours are merged as long as `freedom_min`
-/// degrees of freedom remain. `freedom_min` should be [`FREEDOM_MIN`] or more.
+/// `stretches` must be sorted by stratum and position. Neighbours are merged as long as
+/// `freedom_min` degrees of freedom remain. `freedom_min` should be [`FREEDOM_MIN`] or more.
 #[must_use]
 pub fn dispersion(stretches: &[Stretch], freedom_min: usize) -> Option<f64> {
     let mut joined: Vec<Stretch> = stretches
@@ -67,8 +70,8 @@ pub fn dispersion(stretches: &[Stretch], freedom_min: usize) -> Option<f64> {
     let (mut largest, mut shorter): (Option<f64>, f64) = (None, f64::INFINITY);
     while let Some(found) = of_batches(&joined, freedom_min) {
         // If the dependence is shorter than the interval length L, the estimate is too small by a
-        // share proportional to 1/L. Doubling the length halves this shortfall, so adding the
-        // growth once more compensates for it.
+        // share proportional to 1/L. If the length is doubled, this shortfall is halved, so adding
+        // the growth a second time compensates for it.
         let growth = if found > DEPENDENT {
             (found - shorter).max(0.0)
         } else {
@@ -176,7 +179,7 @@ mod tests {
 
     #[test]
     fn events_in_one_stretch_have_their_number() {
-        // 80 events with one cause form a single cluster, so the dispersion is 80.
+        // The 80 events form a single cluster with one cause, so the dispersion is 80.
         let found = dispersion(
             &stretches(|place| if place == 17 { 80 } else { 0 }),
             FREEDOM_MIN,

@@ -8,7 +8,7 @@ use super::confidence::Interval;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     pub value: f64,
-    /// The interval; `None` for numbers that were published or stated without one.
+    /// The interval; `None` if the number was published or stated without one.
     pub interval: Option<Interval>,
 }
 
@@ -22,7 +22,8 @@ impl Estimate {
         }
     }
 
-    /// Returns the interval. Without one, both ends are the number itself.
+    /// Returns the interval. If there is none, both ends of the returned interval are the number
+    /// itself.
     #[must_use]
     pub fn ends(self) -> Interval {
         self.interval.unwrap_or(Interval {

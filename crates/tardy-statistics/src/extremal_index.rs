@@ -1,29 +1,30 @@
-//! How strongly exceedances cluster: the extremal index, from 0 (long clusters) to 1 (independent).
+//! Computes the extremal index, which shows how strongly exceedances cluster, from 0 (long
+//! clusters) to 1 (independent exceedances).
 //!
 //! Source: Ferro and Segers, "Inference for clusters of extreme values", Journal of the Royal
 //! Statistical Society B 65, 2003, equations 5 and 7.
 
-/// Returns the intervals estimator, from the sample numbers of the exceedances in strictly
-/// ascending order; `None` for fewer than two.
+/// Returns the intervals estimator of the extremal index. `positions` are the sample numbers of the
+/// exceedances in strictly ascending order. Returns `None` for fewer than two exceedances.
 ///
 /// The reciprocal of the extremal index is the mean number of exceedances in a cluster. The index
-/// is an estimate without a bound, and unreliable with few exceedances.
+/// is an estimate that has no confidence bound, and it is unreliable if there are few exceedances.
 #[must_use]
 pub fn extremal_index(positions: &[u64]) -> Option<f64> {
     if positions.len() < 2 {
         return None;
     }
     let count = (positions.len() - 1) as f64;
-    // Distances within clusters are short. The paper uses `gap - 1` and `gap - 2`, so that short
-    // distances do not bias the limit law of the long ones.
+    // Within a cluster, distances are short. The paper uses `gap - 1` and `gap - 2`, so that short
+    // distances do not bias the limit distribution of the long ones.
     let (sum, weight) = gaps(positions)
         .map(|gap| gap as f64)
         .fold((0.0, 0.0), |(sum, weight), gap| {
             (sum + gap - 1.0, weight + (gap - 1.0) * (gap - 2.0))
         });
     if weight == 0.0 {
-        // All distances are at most 2. For this case, the paper's estimator 2 (sum T)^2 / (count
-        // sum T^2) is at least 16/9, so the result is cut off at 1.
+        // All distances are at most 2. In this case, the paper's estimator 2 (sum T)^2 / (count sum
+        // T^2) is at least 16/9, so the result is limited to 1.
         return Some(1.0);
     }
     Some((2.0 * sum * sum / (count * weight)).min(1.0))

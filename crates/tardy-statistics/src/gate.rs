@@ -1,13 +1,12 @@
-//! The gate before any extrapolation: a list of checks, each with its numbers. A return level is
-//! shown only if all checks pass.
+//! The gate that a model must pass before any extrapolation: a list of checks, each with the
+//! numbers that decide it. A return level is shown only if all checks pass.
 //!
-//! A passed gate does not prove that a model is true; it means that the data gave no reason to
-//! refuse the model. The result covers only the conditions that were measured, not the machine in
-//! general.
+//! If a model passes, the data gave no reason to refuse it. This does not prove that the model is
+//! true. The result applies only to the measured conditions, not to the machine in general.
 //!
-//! A tail model covers one series under one load, because pooled CPUs or loads are mixtures.
-//! Without samples in order of time, the gate cannot pass. A refused model is printed only on
-//! request, marked as refused, and is never drawn.
+//! A tail model covers one series under one load, because pooled CPUs or loads are mixtures. If the
+//! chronological order of the samples is unknown, no model can pass. A refused model is printed
+//! only on request, marked as refused, and is never drawn.
 
 mod check;
 mod hold_out;
@@ -28,22 +27,22 @@ use super::runs_test::runs_test;
 use super::stationarity::kpss;
 use super::tally::Tally;
 
-/// Number of distances at which block maxima are correlated.
+/// Number of distances at which the correlation of block maxima is computed.
 const LAGS: usize = 10;
 /// Minimum number of block maxima for a check over time.
 const BLOCKS_MIN: usize = 20;
 
-/// The data about the tail of a series.
+/// What is known about the tail of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Evidence<'a> {
     pub samples: u64,
     /// The threshold in the unit of the data; if the data are rounded, the edge of a bucket.
     pub threshold: f64,
-    /// Sample number and value of each exceedance, in order of time. Exceedances are above the
-    /// threshold; if the data are rounded, values at the threshold count too.
+    /// Sample number and value of each exceedance, in chronological order. Exceedances are values
+    /// above the threshold; if the data are rounded, values at the threshold also count.
     pub exceedances: &'a [(u64, f64)],
-    /// The largest values of blocks of equal length, in order of time. Checks over time need at
-    /// least 20.
+    /// The largest value of each block, for blocks of equal length in chronological order. Checks
+    /// over time need at least 20 blocks.
     pub block_maxima: &'a [f64],
     /// The resolution of the values, in their unit.
     pub width: f64,
@@ -51,13 +50,13 @@ pub struct Evidence<'a> {
     pub horizon: f64,
 }
 
-/// The result of all checks, with the judged tail.
+/// The results of all checks, with the checked tail.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
-    /// All checks, in an order that suits an explanation.
+    /// All checks, in the order in which reports explain them.
     pub checks: Vec<Check>,
-    /// The fit of the cluster maxima; `None` if there is no fit. Its rate counts clusters, so its
-    /// extremal index is 1.
+    /// The fit of the cluster maxima; `None` if nothing could be fitted. The rate of this tail
+    /// counts clusters, so its extremal index is 1.
     pub tail: Option<Tail>,
 }
 
@@ -181,8 +180,8 @@ fn checks_of_fit(tail: &Tail) -> Vec<Check> {
         },
         fit,
     ];
-    // Excesses that are known only as buckets cannot be tested one by one for another cause. For
-    // such excesses, only the goodness of fit can show another cause.
+    // If the excesses are known only as counts in buckets, they cannot be tested one by one for
+    // another cause. For such excesses, only a bad fit can show another cause.
     if tail.excesses.values().is_some() {
         checks.push(mixture(&tail.excesses).map_or_else(|| unmeasured("mixture"), Check::Mixture));
     }
@@ -198,8 +197,8 @@ mod tests {
     const SAMPLES: usize = 200_000;
     const BLOCK: usize = 1000;
 
-    /// Judges exponential samples that `change` modifies, over the threshold that 0.5 % of them
-    /// exceed.
+    /// Runs the checks on exponential samples that were modified by `change`. The threshold is the
+    /// value that 0.5 % of the samples exceed.
     fn judge(seed: u64, change: impl Fn(usize, f64) -> f64) -> Gate {
         judge_to(seed, 10.0, change)
     }
@@ -317,7 +316,7 @@ mod tests {
 
     #[test]
     fn clusters_are_judged_by_their_largest_value() {
-        // Every excursion above the threshold lasts four samples.
+        // In this test, every excursion above the threshold lasts four samples.
         let gate = judge(5, |_, value| value);
         let mut random = rand_pcg::Pcg64::seed_from_u64(5);
         let model = Gpd {

@@ -48,8 +48,8 @@ impl Gev {
         }
     }
 
-    /// Returns `-ln` of the probability that a maximum is at most `value`: infinity below the lower
-    /// endpoint, 0 above the upper one.
+    /// Returns `-ln` of the probability that a maximum is at most `value`. This is infinity below
+    /// the lower endpoint of the distribution, and 0 above the upper endpoint.
     #[must_use]
     pub fn negative_ln_cumulative(&self, value: f64) -> f64 {
         let reduced = (value - self.location) / self.scale;
@@ -69,14 +69,14 @@ impl Gev {
         (-self.negative_ln_cumulative(value)).exp()
     }
 
-    /// Returns the level that the maximum of one block in `blocks` exceeds on average; `blocks`
-    /// must be above 1.
+    /// Returns the return level: on average, the maximum of one block in `blocks` exceeds it.
+    /// `blocks` must be above 1.
     #[must_use]
     pub fn return_level(&self, blocks: f64) -> f64 {
         self.location + self.scale * box_cox(1.0 / reduced_period(blocks), self.shape)
     }
 
-    /// Returns the largest possible value; `None` if there is no limit.
+    /// Returns the largest value that is possible under the model; `None` if there is no limit.
     #[must_use]
     pub fn endpoint(&self) -> Option<f64> {
         (self.shape < 0.0).then(|| self.location - self.scale / self.shape)

@@ -1,9 +1,9 @@
-//! Distances between data and a distribution, or between two samples.
+//! Measures how far data are from a distribution, or two samples from each other.
 //!
-//! With a million samples, every real difference is "significant". These numbers therefore only
-//! show whether a model describes its few hundred excesses, never whether a difference matters. If
-//! parameters were fitted to the same data, the usual probabilities of one-sample statistics are
-//! invalid; [`tail_fit`] has valid ones.
+//! With a million samples, every real difference is statistically significant, even if it is too
+//! small to matter. These numbers therefore only show whether a model describes its few hundred
+//! excesses; they never decide whether a difference matters. If parameters were fitted to the same
+//! data, the usual probabilities of these statistics are wrong; [`tail_fit`] gives correct ones.
 
 pub mod tail_fit;
 pub mod two_sample;
@@ -11,8 +11,8 @@ pub mod two_sample;
 /// Returns the Anderson-Darling statistic of `shares`, the model's cumulative probabilities of the
 /// data in ascending order.
 ///
-/// The statistic gives weight to both tails. The statistic is infinite if a value is impossible
-/// under the model, and NaN without data.
+/// The statistic gives weight to both tails. It is infinite if a value is impossible under the
+/// model, and NaN if there are no data.
 #[must_use]
 pub fn anderson_darling(shares: &[f64]) -> f64 {
     let n = shares.len() as f64;

@@ -1,9 +1,10 @@
-//! The generalised Pareto distribution, the limit law of excesses over a high threshold (Coles
-//! 2001, chapter 4).
+//! The generalised Pareto distribution, the limit distribution of excesses over a high threshold
+//! (Coles 2001, chapter 4).
 //!
-//! Return levels have profile-likelihood intervals; symmetric intervals exist for comparison with
-//! textbooks. Rounded data, such as a histogram in microseconds, are fitted by the likelihood of
-//! their buckets and tested by chi-square, because ties invalidate the tests for exact values.
+//! Return levels have profile-likelihood intervals; symmetric intervals exist only for comparison
+//! with textbooks. Rounded data, such as a histogram in microseconds, contain many equal values,
+//! which make the methods for exact values invalid. Such data are fitted by the likelihood of their
+//! buckets, and tested by chi-square.
 
 pub mod excesses;
 pub mod fit;
@@ -12,7 +13,7 @@ pub mod return_level;
 
 use serde::{Deserialize, Serialize};
 
-/// Shapes of a smaller magnitude are treated as 0, because the formulas divide by the shape.
+/// A shape with a smaller absolute value is treated as 0, because the formulas divide by the shape.
 pub(super) const SHAPE_ZERO: f64 = 1e-9;
 
 /// Scale and shape. A positive shape means a heavy tail, 0 is the exponential distribution, and a
@@ -68,8 +69,8 @@ impl Gpd {
     }
 }
 
-/// Returns `(x^shape - 1) / shape`, or `ln(x)` for shape 0, for `x > 0`: the distance of a return
-/// level from the threshold, in units of the scale.
+/// Returns `(x^shape - 1) / shape`, or `ln(x)` for shape 0, for `x > 0`. This is the distance of a
+/// return level from the threshold, in units of the scale.
 pub(super) fn box_cox(x: f64, shape: f64) -> f64 {
     let logarithm = x.ln();
     if (shape * logarithm).abs() < SHAPE_ZERO {

@@ -1,5 +1,5 @@
-//! The Harrell-Davis estimate of a quantile: a weighted mean of all order statistics, which is
-//! smoother than a single one.
+//! The Harrell-Davis estimate of a quantile: a weighted mean of all order statistics. It is
+//! smoother than a single order statistic.
 //!
 //! The estimate is suitable for the body of a distribution and for plots. In the far tail, it is
 //! almost identical to the largest value. Source: Harrell and Davis, Biometrika 69, 1982.
@@ -7,8 +7,8 @@
 use super::incomplete_beta::incomplete_beta;
 use super::tally::Tally;
 
-/// Returns the quantile `probability`, which must be strictly between 0 and 1; `None` otherwise,
-/// and without samples.
+/// Returns the quantile `probability`, which must be strictly between 0 and 1. Returns `None` for
+/// other probabilities, or if there are no samples.
 #[must_use]
 pub fn harrell_davis(tally: &Tally, probability: f64) -> Option<f64> {
     let total = tally.total();
@@ -17,8 +17,8 @@ pub fn harrell_davis(tally: &Tally, probability: f64) -> Option<f64> {
     }
     let n = total as f64;
     let (a, b) = ((n + 1.0) * probability, (n + 1.0) * (1.0 - probability));
-    // More than ten standard deviations from the mean, the weights are negligible, and the function
-    // need not be evaluated.
+    // At more than ten standard deviations from the mean, the weights are negligible, so the
+    // function is not evaluated there.
     let reach = 10.0 * (probability * (1.0 - probability) / (n + 2.0)).sqrt() + 40.0 / n;
     let weight_up_to = |rank: u64| {
         let share = rank as f64 / n;

@@ -1,10 +1,11 @@
-//! The regularised incomplete beta function and its inverse, also for the large arguments of long
-//! runs.
+//! The regularised incomplete beta function and its inverse. They also work for the large arguments
+//! of long runs.
 //!
-//! statrs 0.19 ends its continued fraction after 140 terms. The number of necessary terms is about
-//! the square root of the larger argument, for example 3000 for the median of ten million samples.
-//! Its result is silently wrong there; at the median of two million samples, it is off by 0.009.
-//! This implementation uses as many terms as necessary.
+//! The library statrs 0.19 ends its continued fraction after 140 terms. The number of necessary
+//! terms is about the square root of the larger argument, for example 3000 for the median of ten
+//! million samples. For example, the library's result for the median of two million samples is
+//! wrong by 0.009, and the library reports no error. This implementation uses as many terms as
+//! necessary.
 
 use std::f64::consts::PI;
 
@@ -14,8 +15,8 @@ use super::saddle_point::{deviance, stirling_error};
 /// Returns `I_x(a, b)` for `a > 0`, `b > 0` and `x + y = 1`: the probability that a Beta(a, b)
 /// variable is at most `x`.
 ///
-/// `y` is an argument because `1 - x` loses the digits of a small `y`. A value of `x` below 0
-/// counts as 0, and above 1 as 1.
+/// `y` is an argument because computing `1 - x` would lose the digits of a small `y`. A value of
+/// `x` below 0 counts as 0, and a value above 1 counts as 1.
 #[must_use]
 pub fn incomplete_beta(a: f64, b: f64, x: f64, y: f64) -> f64 {
     if x <= 0.0 {
@@ -24,8 +25,8 @@ pub fn incomplete_beta(a: f64, b: f64, x: f64, y: f64) -> f64 {
     if y <= 0.0 {
         return 1.0;
     }
-    // The fraction converges fast to the left of the mean. To the right of it, the complement is
-    // computed.
+    // The fraction converges fast to the left of the mean. To the right of the mean, the complement
+    // is computed.
     let value = if x <= (a + 1.0) / (a + b + 2.0) {
         density_weight(a, b, x, y) / divisor(a, b, x, y)
     } else {
@@ -34,7 +35,7 @@ pub fn incomplete_beta(a: f64, b: f64, x: f64, y: f64) -> f64 {
     value.clamp(0.0, 1.0)
 }
 
-/// Returns the `x` at which `I_x(a, b)` is `probability`, for `a > 0` and `b > 0`; 0 if
+/// Returns the `x` at which `I_x(a, b)` is `probability`, for `a > 0` and `b > 0`. Returns 0 if
 /// `probability` is at most 0, and 1 if it is at least 1.
 #[must_use]
 pub fn inverse_incomplete_beta(a: f64, b: f64, probability: f64) -> f64 {
@@ -68,11 +69,11 @@ fn density_weight(a: f64, b: f64, x: f64, y: f64) -> f64 {
     (a / n * b / (2.0 * PI)).sqrt() * exponent.exp()
 }
 
-/// Returns the continued fraction by which `x^a y^b / B(a, b)` is divided (DiDonato and Morris, ACM
-/// TOMS 18, 1992, BFRAC).
+/// Returns the continued fraction that is the divisor of `x^a y^b / B(a, b)` (DiDonato and Morris,
+/// ACM TOMS 18, 1992, BFRAC).
 ///
-/// The terms of this fraction use `a y - b x` as a whole, so a share of 1e-9 keeps its digits. The
-/// better known fraction loses these digits.
+/// The terms of this fraction contain `a y - b x` as one difference, so a share of 1e-9 keeps its
+/// digits. Another, better known continued fraction loses these digits.
 fn divisor(a: f64, b: f64, x: f64, y: f64) -> f64 {
     let distance = a * y - b * x + 1.0;
     let first = away_from_zero(a * distance / (a + 1.0));
@@ -106,8 +107,8 @@ mod tests {
     fn a_hundred_million_samples_keep_their_symmetry() {
         let n = 1e8;
         assert!((incomplete_beta(n, n, 0.5, 0.5) - 0.5).abs() < 1e-11);
-        // One standard deviation of Beta(n, n) is 1 / sqrt(8 n). At a tenth of it, the normal limit
-        // is 0.5398278373.
+        // One standard deviation of Beta(n, n) is 1 / sqrt(8 n). At a tenth of this distance from
+        // the mean, the normal limit is 0.5398278373.
         let x = 0.5 + 0.1 / (8.0 * n).sqrt();
         assert!((incomplete_beta(n, n, x, 1.0 - x) - 0.539_827_837_3).abs() < 1e-9);
     }

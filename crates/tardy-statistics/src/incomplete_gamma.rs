@@ -1,15 +1,15 @@
 //! The regularised incomplete gamma function and its inverse.
 //!
-//! statrs computes `a ln(x) - x - ln_gamma(a)` and loops without a limit. This implementation keeps
-//! its digits for millions of events, and always terminates.
+//! The library statrs computes `a ln(x) - x - ln_gamma(a)`, which loses digits, and the loop in it
+//! has no limit. This implementation is accurate for millions of events, and always terminates.
 
 use std::f64::consts::PI;
 
 use super::numeric::inversion::{TERMS_MAX, away_from_zero, continued_fraction, inverse};
 use super::saddle_point::{deviance, stirling_error};
 
-/// Returns `P(a, x)` for `a > 0`: the probability that a Gamma(a, 1) variable is at most `x`, and
-/// that a Poisson variable with mean `x` is at least `a`.
+/// Returns `P(a, x)` for `a > 0`. This is the probability that a Gamma(a, 1) variable is at most
+/// `x`, and also the probability that a Poisson variable with mean `x` is at least `a`.
 #[must_use]
 pub fn incomplete_gamma(a: f64, x: f64) -> f64 {
     if x <= 0.0 {
@@ -26,8 +26,8 @@ pub fn incomplete_gamma(a: f64, x: f64) -> f64 {
     value.clamp(0.0, 1.0)
 }
 
-/// Returns the `x` at which `P(a, x)` is `probability`, for `a > 0`; 0 if `probability` is at most
-/// 0, infinity if it is at least 1.
+/// Returns the `x` at which `P(a, x)` is `probability`, for `a > 0`. Returns 0 if `probability` is
+/// at most 0, and infinity if it is at least 1.
 #[must_use]
 pub fn inverse_incomplete_gamma(a: f64, probability: f64) -> f64 {
     if probability <= 0.0 {

@@ -1,9 +1,9 @@
 //! L-moments: location, spread and skewness as sums of ordered values, which a single outlier
 //! cannot dominate.
 //!
-//! L-moments are the start of likelihood fits, and an independent estimate. Sources: Hosking,
-//! Journal of the Royal Statistical Society B 52, 1990; Hosking and Wallis, Technometrics 29, 1987
-//! (generalised Pareto).
+//! Fits by maximum likelihood start from L-moments, which also give an independent estimate of the
+//! parameters. Sources: Hosking, Journal of the Royal Statistical Society B 52, 1990; Hosking and
+//! Wallis, Technometrics 29, 1987 (generalised Pareto).
 
 use super::gpd::Gpd;
 
@@ -11,7 +11,7 @@ use super::gpd::Gpd;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LMoments {
     pub location: f64,
-    /// Half of the expected distance between two values.
+    /// Half of the expected distance between two random values.
     pub scale: f64,
     /// The third L-moment divided by the second: -1 to 1, and 0 for a symmetric distribution.
     pub skewness: f64,

@@ -1,14 +1,14 @@
-//! Statistics for latency tails, in three layers that are never mixed in one number: observations,
-//! bounds that assume no distribution, and models of the tail.
+//! Statistics for latency tails, in three layers: observations, bounds that assume no distribution,
+//! and models of the tail. No number combines two layers.
 //!
 //! The layers and their main modules:
 //! - observations: [`moments`], [`tally`], [`harrell_davis`].
 //! - bounds: [`proportion`], [`poisson`], [`tolerance`], [`quantile`]. These modules assume only
-//!   exchangeable samples. For clustered exceedances, callers pass the effective number of samples,
-//!   `extremal index * n`. The effective number is not an integer, so these functions take
-//!   floating-point numbers.
+//!   that the samples are exchangeable. For clustered exceedances, callers pass the effective
+//!   number of samples, `extremal index * n`. This number need not be whole, so these functions
+//!   take floating-point numbers.
 //! - models: [`gpd`] and [`gev`]. Their fits start from [`l_moments`], and their intervals come
-//!   from the [`profile`] likelihood; [`threshold`] finds the start of the tail, [`gate`] decides
+//!   from the [`profile`] likelihood; [`threshold`] finds where the tail starts, [`gate`] decides
 //!   whether a model may be shown.
 //!
 //! Other modules:
@@ -17,7 +17,7 @@
 //! - comparisons of two sides and of many runs: [`compare`], [`change_point`], [`regressions`];
 //!   [`log_buckets`] stores the samples of time intervals compactly.
 //!
-//! The crate computes numbers from numbers. The crate knows no run folders, units or files.
+//! The crate only computes numbers from numbers. It does not use run folders, units or files.
 #![forbid(unsafe_code)]
 
 pub mod autocorrelation;

@@ -1,15 +1,15 @@
-//! Counts of the values in a time interval, in buckets with a relative width of 1/1024. The counts
-//! are compact enough to keep hundreds of intervals, and fine enough to compare intervals.
+//! Counts the values in a time interval, in buckets with a relative width of 1/1024. The counts are
+//! so compact that hundreds of intervals fit into memory, and precise enough for comparisons.
 
 use crate::tally::Tally;
 
-/// Values below this have one bucket each.
+/// Each value below this has a separate bucket.
 const EXACT_END: u64 = 1 << BITS;
-/// Number of binary digits of a value that its bucket keeps.
+/// Number of leading binary digits of a value that determine its bucket.
 const BITS: u32 = 11;
 
-/// The counts of the current interval, by bucket. Memory is allocated only when a larger value than
-/// before is recorded.
+/// The counts of the current interval, by bucket. Memory is allocated only when a new largest value
+/// is recorded.
 #[derive(Debug, Clone, Default)]
 pub struct LogBuckets {
     counts: Vec<u32>,
@@ -21,7 +21,7 @@ pub struct LogBuckets {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stretch {
     entries: Vec<(u16, u32)>,
-    /// Negative values in ns. Negative values are rare, so each is stored.
+    /// Negative values, in ns. They are rare, so they are stored one by one.
     negative: Vec<i64>,
 }
 
@@ -44,7 +44,7 @@ impl LogBuckets {
         });
     }
 
-    /// Returns the counts since the last call.
+    /// Returns the counts of all values that were recorded since the last call.
     pub fn take(&mut self) -> Stretch {
         let mut stretch = Stretch {
             entries: Vec::new(),
@@ -104,7 +104,7 @@ impl Stretch {
             + self.negative.len() as u64
     }
 
-    /// Returns the sum of the values, for the mean. Each value counts as the upper end of its
+    /// Returns the sum of the values, for the mean. Each value is added as the upper end of its
     /// bucket.
     #[must_use]
     pub fn sum(&self) -> f64 {
@@ -116,8 +116,8 @@ impl Stretch {
         positive + self.negative.iter().map(|&value| value as f64).sum::<f64>()
     }
 
-    /// Returns the values as input of rank statistics. A bucket counts as its upper end, as in a
-    /// `Histogram` of tardy-core.
+    /// Returns the values in the form that rank statistics need. A bucket counts as its upper end,
+    /// as in a `Histogram` of tardy-core.
     #[must_use]
     pub fn tally(&self) -> Tally {
         let negative = self.negative.iter().map(|&value| (value as f64, 1));

@@ -2,20 +2,20 @@
 
 use super::tally::Tally;
 
-/// A distinct value of either sample, with the number of values equal to it and at most equal to it
-/// in each sample.
+/// A distinct value of either sample. For each of the two samples, the number of values equal to
+/// it, and the number of values at or below it.
 pub(super) struct Step {
     pub(super) at: [u64; 2],
     pub(super) up_to: [u64; 2],
 }
 
 impl Step {
-    /// Returns the mean rank of the values at this step in both samples together.
+    /// Returns the mean rank of the values at this step among the values of both samples.
     pub(super) fn rank(&self) -> f64 {
         middle_rank(self.up_to[0] + self.up_to[1], self.at[0] + self.at[1])
     }
 
-    /// Returns the mean rank of the values at this step in their own sample.
+    /// Returns the mean rank of the values at this step among the values of their own sample.
     pub(super) fn own_rank(&self, side: usize) -> f64 {
         middle_rank(self.up_to[side], self.at[side])
     }

@@ -1,10 +1,12 @@
 //! Tests whether the largest values belong to the same tail as the values below them.
 //!
-//! A latency has several causes, such as interrupts, page faults and firmware. The rarest and
-//! longest cause shows only in the last few samples, and a fit of all values together describes
-//! neither part. The largest excesses are added one by one. If an excess moves the shape out of its
-//! previous interval, another cause starts there. Source: Manau et al., "Detecting Low-Density
-//! Mixtures in High-Quantile Tails for pWCET Estimation", ECRTS 2025 (TailID).
+//! A latency has several causes, such as interrupts, page faults and firmware. The rarest cause
+//! with the longest delays affects only the few largest samples. A single fit of all values
+//! describes neither these samples nor the others. The test therefore fits the lower excesses, and
+//! then adds the largest excesses one by one. If an added excess moves the shape out of the
+//! interval in which the shape lay before, another cause starts at this excess. Source: Manau et
+//! al., "Detecting Low-Density Mixtures in High-Quantile Tails for pWCET Estimation", ECRTS 2025
+//! (TailID).
 
 use serde::{Deserialize, Serialize};
 
@@ -13,36 +15,37 @@ use super::gpd::excesses::Excesses;
 use super::gpd::fit::fit;
 use super::profile::normal_deviate;
 
-/// Share of the largest excesses that are tested (the paper's percentile of candidates).
+/// Fraction of the excesses that are tested one by one, namely of the largest (the paper's
+/// percentile of candidates).
 const CANDIDATES: f64 = 0.05;
-/// With more points than this, the other cause can be fitted alone (the paper's "minimum of
+/// If the other cause has more excesses than this, it can be fitted alone (the paper's "minimum of
 /// samples").
 pub const POINTS_FOR_OWN_FIT: usize = 40;
-/// The confidence in the paper. The confidence is high, so that only points that really move the
-/// tail are reported.
+/// The confidence of the interval of the shape, as in the paper. It is high, so that an excess is
+/// reported only if it clearly moves the shape.
 const CONFIDENCE: f64 = 0.9999;
 
-/// The result for the largest excesses.
+/// What the test found among the largest excesses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Mixture {
     /// Number of excesses that were tested one by one.
     pub candidates: usize,
-    /// Excesses in ascending order, from the first one that does not fit the excesses below it;
+    /// In ascending order, the excesses from the first one that does not fit the excesses below it;
     /// empty if all fit.
     pub foreign: Vec<f64>,
 }
 
 impl Mixture {
-    /// Returns the excess from which the other cause can be fitted alone; `None` if too few of its
-    /// points were seen.
+    /// Returns the excess above which the other cause can be fitted alone; `None` if the other
+    /// cause has too few excesses.
     #[must_use]
     pub fn own_threshold(&self) -> Option<f64> {
         (self.foreign.len() > POINTS_FOR_OWN_FIT).then(|| self.foreign[0])
     }
 }
 
-/// Tests exact excesses over a threshold. `None` for fewer than 20, for excesses known only as
-/// buckets, or without a fit.
+/// Tests exact excesses over a threshold. Returns `None` if there are fewer than 20 excesses, if
+/// they are known only as counts in buckets, or if they cannot be fitted.
 #[must_use]
 pub fn mixture(excesses: &Excesses) -> Option<Mixture> {
     let values = excesses.values()?;

@@ -1,13 +1,13 @@
-//! Count, extremes, mean and variance of a stream in constant memory. The moments of two streams
-//! can be merged.
+//! Computes count, extremes, mean and variance of a stream of values in constant memory. The
+//! moments of two parts of a stream can be merged.
 //!
 //! If the mean is large compared with the spread, as for time stamps, sums of squares lose their
-//! digits by cancellation; these updates do not. Sources: Welford, Technometrics 4, 1962; Chan,
-//! Golub, LeVeque, The American Statistician 37, 1983 (merging).
+//! digits by cancellation. The methods used here keep the digits. Sources: Welford, Technometrics
+//! 4, 1962; Chan, Golub, LeVeque, The American Statistician 37, 1983 (merging).
 
 use serde::{Deserialize, Serialize};
 
-/// Running moments of the values added so far.
+/// Moments of the values that have been added.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Moments {
     count: u64,
@@ -37,7 +37,7 @@ impl Moments {
         }
     }
 
-    /// Returns the moments of both streams together.
+    /// Returns the moments of the values of both streams.
     #[must_use]
     pub fn merged(self, other: Self) -> Self {
         if self.count == 0 {
@@ -72,7 +72,7 @@ impl Moments {
         self.count
     }
 
-    /// Returns the arithmetic mean; `None` without values.
+    /// Returns the arithmetic mean; `None` if there are no values.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then_some(self.mean)
@@ -92,7 +92,7 @@ impl Moments {
     }
 
     /// Returns the population standard deviation (divisor `n`), as in the tables of mckenney2009;
-    /// `None` without values.
+    /// `None` if there are no values.
     #[must_use]
     pub fn population_standard_deviation(&self) -> Option<f64> {
         (self.count > 0).then(|| (self.squares / self.count as f64).sqrt())
@@ -134,8 +134,8 @@ mod tests {
 
     #[test]
     fn a_large_offset_does_not_eat_the_variance() {
-        // With sums of squares, the variance would be 0 or negative: 1e15 squared has no digits
-        // left for the 4.
+        // With sums of squares, the variance would be computed as 0 or negative, because 1e15
+        // squared leaves no digits for the 4.
         let moments: Moments = [1e15 + 4.0, 1e15 + 7.0, 1e15 + 13.0, 1e15 + 16.0]
             .into_iter()
             .collect();

@@ -1,5 +1,5 @@
-//! Bounds on how often an event occurs in a time, for counts without a number of trials, such as
-//! missed deadlines per hour.
+//! Bounds on how often an event occurs in a time, such as missed deadlines per hour. They are used
+//! if the number of trials is unknown.
 //!
 //! Source: Garwood, Biometrika 28, 1936. The chi-square quantile with `2k` degrees of freedom is
 //! twice the gamma quantile at `k`.
@@ -10,7 +10,7 @@ use super::incomplete_gamma::inverse_incomplete_gamma;
 /// Returns the two-sided interval of the rate if `events` events were seen during `exposure`. The
 /// rate is per unit of `exposure`; for hours, it is per hour.
 ///
-/// Without exposure, returns 0 to infinity.
+/// If the exposure is 0, returns 0 to infinity.
 #[must_use]
 pub fn rate_interval(events: f64, exposure: f64, confidence: Confidence) -> Interval {
     let side = confidence.of_each_side();
@@ -29,8 +29,8 @@ pub fn rate_upper(events: f64, exposure: f64, confidence: Confidence) -> f64 {
     inverse_incomplete_gamma(events.max(0.0) + 1.0, confidence.get()) / exposure
 }
 
-/// Returns a lower bound for the rate, one-sided with `confidence`, per unit of `exposure`; 0
-/// without events.
+/// Returns a lower bound for the rate, one-sided with `confidence`, per unit of `exposure`; 0 if no
+/// event was seen.
 #[must_use]
 pub fn rate_lower(events: f64, exposure: f64, confidence: Confidence) -> f64 {
     if !is_exposure(exposure) || events.is_nan() || events == f64::INFINITY || events <= 0.0 {

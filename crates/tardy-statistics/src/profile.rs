@@ -1,5 +1,5 @@
-//! Confidence intervals from a profile likelihood: all values of a quantity for which the data are
-//! not much less likely than for the best value.
+//! Computes confidence intervals from a profile likelihood. An interval contains all values of a
+//! quantity for which the data are almost as likely as for the best value.
 //!
 //! The interval of a return level is long on its upper side. `estimate +- 2 standard errors` would
 //! hide this asymmetry. Source: Coles, An Introduction to Statistical Modeling of Extreme Values,
@@ -20,9 +20,9 @@ pub fn normal_deviate(confidence: Confidence) -> f64 {
 /// Returns the interval around `best`, where `profile` has its minimum `least`. `profile` is the
 /// negative log-likelihood, minimised over all other parameters.
 ///
-/// `step` is the first distance to try. The search for the ends stays between `low` and `high`,
-/// which the quantity never reaches. If the profile does not rise enough before such a limit, the
-/// limit is the end.
+/// `step` is the first distance from `best` that is tried. The ends are searched for between `low`
+/// and `high`; the quantity never reaches these limits. If the profile does not rise enough before
+/// one of these limits, the limit is the end of the interval.
 pub(super) fn profile_interval(
     mut profile: impl FnMut(f64) -> f64,
     (best, least): (f64, f64),
@@ -41,8 +41,8 @@ pub(super) fn profile_interval(
 fn end(excess: &mut impl FnMut(f64) -> f64, best: f64, step: f64, limit: f64) -> f64 {
     let mut inside = best;
     let mut step = step;
-    // Even from a first step of 1e-12 of the distance to the end, a hundred doublings pass every
-    // finite end.
+    // Even if the first step is only 1e-12 of the distance to the end, a hundred doublings are
+    // enough to pass any finite end.
     for _ in 0..100 {
         let beyond = if step > 0.0 {
             inside + step >= limit

@@ -1,9 +1,9 @@
-//! Bounds on the share of late samples that hold for every distribution (Clopper and Pearson,
-//! Biometrika 26, 1934).
+//! Bounds on the share of late samples. The bounds hold for every distribution (Clopper and
+//! Pearson, Biometrika 26, 1934).
 //!
-//! Trials and events may be real numbers, because clustered exceedances count as `extremal index *
-//! n` trials. Without information (no trials, NaN), the bounds are 0 to 1. If there are more events
-//! than trials, every trial counts as an event.
+//! Trials and events may be real numbers, because clustered exceedances count as
+//! `extremal index * n` trials. If nothing is known (no trials, or NaN), the bounds are 0 to 1. If
+//! there are more events than trials, every trial counts as an event.
 
 use super::confidence::{Confidence, Interval};
 use super::incomplete_beta::inverse_incomplete_beta;
@@ -19,8 +19,8 @@ pub fn proportion_interval(events: f64, trials: f64, confidence: Confidence) -> 
     }
 }
 
-/// Returns an upper bound for the probability, one-sided with `confidence`. Without events, it is
-/// `1 - (1 - c)^(1/n)`, about 3/n at 95 %.
+/// Returns an upper bound for the probability, one-sided with `confidence`. If no event was seen,
+/// the bound is `1 - (1 - c)^(1/n)`, which is about 3/n at 95 %.
 #[must_use]
 pub fn proportion_upper(events: f64, trials: f64, confidence: Confidence) -> f64 {
     if trials.is_nan()
@@ -35,7 +35,7 @@ pub fn proportion_upper(events: f64, trials: f64, confidence: Confidence) -> f64
     inverse_incomplete_beta(events + 1.0, trials - events, confidence.get())
 }
 
-/// Returns a lower bound for the probability, one-sided with `confidence`; 0 without events.
+/// Returns a lower bound for the probability, one-sided with `confidence`; 0 if no event was seen.
 #[must_use]
 pub fn proportion_lower(events: f64, trials: f64, confidence: Confidence) -> f64 {
     if trials.is_nan()
@@ -115,8 +115,8 @@ mod tests {
     proptest! {
         #[test]
         fn the_true_value_is_covered_as_often_as_promised(trials in 1_u32..40, probability in 0.001_f64..0.999) {
-            // The coverage is exact: the sum of the probabilities of all counts whose interval
-            // contains the true value.
+            // The coverage is computed exactly, as the sum of the probabilities of all counts whose
+            // interval contains the true value.
             let n = f64::from(trials);
             let covered: f64 = (0..=trials)
                 .map(f64::from)

@@ -1,9 +1,10 @@
 //! Finds the order statistics that enclose a quantile, for any distribution.
 //!
 //! With `X(1) <= ... <= X(n)`, the number of samples below the quantile `x_p` is binomial.
-//! Therefore `P(X(l) <= x_p <= X(u))` equals `F(u-1) - F(l-1)` for continuous data, and is at least
-//! that for rounded data. Functions return ranks only; the caller looks up the values in its
-//! histogram. Source: David and Nagaraja, Order Statistics, 3rd ed., section 7.1.
+//! Therefore, with the cumulative binomial distribution `F`, `P(X(l) <= x_p <= X(u))` equals
+//! `F(u-1) - F(l-1)` for continuous data, and is at least this for rounded data. The functions
+//! return only ranks; the caller looks up the values in its histogram. Source: David and Nagaraja,
+//! Order Statistics, 3rd ed., section 7.1.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +20,7 @@ pub struct QuantileRanks {
     /// Rank of the upper end; `None` if even the maximum may be below the quantile.
     pub upper: Option<u64>,
     /// Probability that the interval contains the quantile. This probability is at least the
-    /// requested confidence. A missing end counts as infinite.
+    /// requested confidence. An end that is `None` counts as infinite.
     pub coverage: f64,
     /// Minimum number of samples for which both ends exist; `None` if there is no such number.
     pub samples_needed: Option<u64>,
@@ -31,12 +32,12 @@ pub fn quantile_ranks(samples: u64, probability: f64, confidence: Confidence) ->
     quantile_ranks_of_clustered(samples, probability, 1.0, confidence)
 }
 
-/// Returns the ranks for samples whose exceedances occur in clusters of `1 / extremal_index` on
-/// average (0 to 1; 1 means independent).
+/// Returns the ranks for samples whose exceedances occur in clusters of `1 / extremal_index`
+/// exceedances on average. An extremal index of 1 means independent samples.
 ///
-/// The samples count as `extremal_index * samples` independent ones. If a rank falls between two of
-/// those, the outer one is used, so the interval is never narrower than for independent samples.
-/// With an index of 0 or NaN, both ends are missing.
+/// The samples count as `extremal_index * samples` independent samples. If an end falls between two
+/// of these, the outer rank is used, so that the interval is never narrower than for independent
+/// samples. If the index is 0 or NaN, both ends are `None`.
 #[must_use]
 pub fn quantile_ranks_of_clustered(
     samples: u64,
@@ -58,7 +59,8 @@ pub fn quantile_ranks_of_clustered(
     let tail = 1.0 - probability;
     let below = |events: f64| cumulative_with_complement(events, effective, probability, tail);
     let side = confidence.of_each_side().get();
-    // A sample of rank r has between index * (r - 1) and index * r - 1 effective samples below it.
+    // Below a sample of rank r, there are between index * (r - 1) and index * r - 1 effective
+    // samples.
     let below_lower = |rank: u64| below(index * (rank - 1) as f64);
     let below_upper = |rank: u64| below(index * rank as f64 - 1.0);
     let lower = first_rank(samples, |rank| below_lower(rank) > 1.0 - side) - 1;
@@ -74,8 +76,8 @@ pub fn quantile_ranks_of_clustered(
     }
 }
 
-/// Returns the first rank between 1 and `samples` from which `condition` holds; `samples + 1` if it
-/// never does.
+/// Returns the first rank between 1 and `samples` at and above which `condition` is true;
+/// `samples + 1` if it is never true.
 pub(super) fn first_rank(samples: u64, condition: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (1, samples.saturating_add(1));
     while low < high {
@@ -182,7 +184,8 @@ mod tests {
             let lower = ranks.lower.map_or(0.0, |l| cumulative(l as f64 - 1.0, n, probability));
             prop_assert!((ranks.coverage - (upper - lower)).abs() < 1e-9);
             prop_assert!(ranks.coverage >= 0.95 - 1e-9);
-            // With the next inner rank, the probability of error would be too large.
+            // If an end of the interval were one rank further inside, the probability of error
+            // would be too large.
             if let Some(u) = ranks.upper {
                 prop_assert!(cumulative(u as f64 - 2.0, n, probability) < 0.975 + 1e-9);
             }
@@ -199,7 +202,8 @@ mod tests {
             prop_assert!(clustered.lower.unwrap_or(0) <= alone.lower.unwrap_or(0), "{clustered:?} {alone:?}");
             prop_assert!(clustered.upper.unwrap_or(end) >= alone.upper.unwrap_or(end), "{clustered:?} {alone:?}");
             prop_assert!(clustered.coverage >= 0.95 - 1e-9);
-            // Each end stays on the outer side even if a whole effective sample is misplaced.
+            // Each end is so far outside that an error of one effective sample in its position does
+            // not matter.
             let effective = index * samples as f64;
             if let Some(l) = clustered.lower {
                 prop_assert!(cumulative(index * (l - 1) as f64, effective, probability) <= 0.025 + 1e-9);

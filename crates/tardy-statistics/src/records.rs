@@ -1,6 +1,6 @@
-//! Counts records: values that exceed all earlier ones. Records are a cheap sign of drift.
-//! Independent values of any single distribution give about `ln n` records, so thirty records in a
-//! million samples indicate a warm-up, or a machine that gets worse.
+//! Counts records: values that exceed all earlier values. They are a sign of drift that is cheap to
+//! compute. Independent values of a single distribution give about `ln n` records. So thirty
+//! records in a million samples show that the machine warms up, or that its latencies grow.
 //!
 //! Source: Renyi, Colloquium on Combinatorial Methods, Aarhus 1962: the i-th value is a record with
 //! probability `1/i`, independent of the others.
@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 /// The records of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Records {
-    /// Number of values above all earlier ones. The first value counts.
+    /// Number of values that exceed all earlier values. The first value counts.
     pub seen: u64,
-    /// Expected number of records for independent values without ties. Values with ties have fewer.
+    /// Expected number of records for independent values without ties. If some values are equal,
+    /// fewer records are expected.
     pub expected: f64,
     /// Standard deviation of the number of records for independent values.
     pub deviation: f64,
@@ -30,7 +31,7 @@ impl Records {
     }
 }
 
-/// Counts the records among values in order of time.
+/// Counts the records among values in chronological order.
 #[must_use]
 pub fn records(values: impl IntoIterator<Item = f64>) -> Records {
     let mut highest = None;
@@ -50,7 +51,8 @@ pub fn records(values: impl IntoIterator<Item = f64>) -> Records {
     }
 }
 
-/// Returns mean and variance of the number of records: the sums of `1/i` and of `1/i - 1/i^2`.
+/// Returns the mean and the variance of the number of records. The mean is the sum of `1/i`, and
+/// the variance is the sum of `1/i - 1/i^2`.
 fn moments_of_records(length: u64) -> (f64, f64) {
     const EULER: f64 = 0.577_215_664_901_532_9;
     if length > 10_000 {

@@ -1,22 +1,25 @@
-//! Finds the builds from which on numbers are worse, or better. Many series, with one value per
-//! build, are watched together, and share the allowed probability of a false alarm.
+//! Finds the builds at which numbers became worse or better. Many series, with one value per build,
+//! are watched together. The allowed probability of a false alarm is divided among them.
 //!
-//! A regression of a kernel shows under all loads of a board, under one load on all boards, or
-//! everywhere. A test of a family of series therefore finds it sooner than a test of one series, so
-//! families are tested in addition to each series. The last builds are compared with the previous
-//! ones by Student's test. The spread of a single series is shrunk towards that of the others
-//! (Smyth, Statistical Applications in Genetics and Molecular Biology 3, 2004). A single unusual
-//! build is not a regression, however unusual it is: a change must last for two builds.
+//! A regression of a kernel appears under all loads of a board, under one load on all boards, or
+//! everywhere. A test of a family of series therefore finds the regression sooner than a test of
+//! one series. So families are tested in addition to each series. The last builds are compared with
+//! the previous ones by Student's test. The estimated spread of a single series is moved towards
+//! the spread of the other series (Smyth, Statistical Applications in Genetics and Molecular
+//! Biology 3, 2004). A single build is never a regression, even if it is very unusual, because a
+//! change must last for two builds.
 //!
-//! Single series are not enough. With 5 % of noise and one false alarm in a thousand builds, an
-//! increase of 15 % in one of 200 numbers cannot be separated from chance within three builds. The
-//! separation needs 5.0 standard deviations, and three builds at 2.8 each give 4.7.
+//! Tests of single series do not suffice. With 5 % of noise and one false alarm in a thousand
+//! builds, an increase of 15 % in one of 200 numbers cannot be separated from chance within three
+//! builds. The separation needs 5.0 standard deviations, but three builds that each deviate by 2.8
+//! give only 4.7.
 //!
 //! [`crate::change_point`] examines the whole history of one series; this test examines each new
-//! build. The test tries several numbers of last builds for each family. Only the number with the
-//! least probable result is used when families are compared. A larger number includes builds before
-//! the change. These builds dilute the difference, and with a diluted difference almost every
-//! series seems to have changed.
+//! build. For each family, the test compares the last builds with the builds before them, and does
+//! so for several numbers of last builds. When families are compared with each other, each family
+//! uses the number of last builds that gives the smallest probability. A larger number would also
+//! include builds before the change. Such builds make the difference smaller, and at a smaller
+//! difference, almost every series would count as changed.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -35,8 +38,8 @@ pub struct Watch {
     pub baseline_min: usize,
     /// Maximum number of builds in a baseline; the latest ones are used.
     pub baseline_max: usize,
-    /// Minimum difference that counts as a change, in the unit of the values. For logarithms, it is
-    /// the logarithm of a ratio.
+    /// Minimum difference that counts as a change, in the unit of the values. For logarithms, this
+    /// is the logarithm of a ratio.
     pub difference_min: f64,
 }
 
@@ -58,36 +61,39 @@ pub struct Alarm {
     pub family: usize,
     /// Index of the first build with the change.
     pub from: usize,
-    /// Index of the build with which the change was found.
+    /// Index of the build whose values gave enough evidence for the change.
     pub found: usize,
     /// Difference of the mean of the family's series from its baseline, in the unit of the values.
     pub difference: f64,
-    /// Probability that chance alone causes such a difference, before the correction for all tests.
+    /// Probability that chance alone causes a difference of this size, before the correction for
+    /// the number of tests.
     pub probability: f64,
 }
 
-/// Numbers of last builds that are compared with the baseline. A single build could be an accident.
+/// The numbers of last builds with which the test is made. For each number, the test compares this
+/// many last builds with the baseline. The smallest number is 2, because a single build could be
+/// unusual by accident.
 const LASTS: [usize; 6] = [2, 3, 4, 5, 6, 8];
-/// Limit for the influence of a single build. Among the last builds, the distance of the one
-/// furthest from the baseline counts at most as this multiple of the second largest distance. A
-/// single build is therefore never a change.
+/// Limits the influence of a single build. Among the last builds, the largest distance from the
+/// baseline is limited to this multiple of the second largest distance. Therefore a single build
+/// alone never counts as a change.
 const BESIDE_SECOND: f64 = 2.0;
 
-/// Returns the alarms of all families, in the order of the builds with which they are found.
-/// `values[series][build]` should be approximately normal, such as the logarithm of a high
-/// quantile, and is `None` if the build has no value. All series have an entry for each build.
-/// After a change, the baseline of the changed series starts at the change.
+/// Returns the alarms of all families, in the order of the builds at which they are raised.
+/// `values[series][build]` is `None` if the build has no value. Values should be approximately
+/// normal, such as logarithms of a high quantile. Every series has an entry for each build. After a
+/// change, the baseline of the changed series starts at the change.
 ///
-/// Visits each member of a family about 80 times per build: 200 series in 231 families over 200
-/// builds take a tenth of a second.
+/// The function visits each member of a family about 80 times per build. For 200 series in 231
+/// families over 200 builds, it takes a tenth of a second.
 #[must_use]
 pub fn alarms(values: &[Vec<Option<f64>>], families: &[Vec<usize>], watch: Watch) -> Vec<Alarm> {
     let builds = values.iter().map(Vec::len).max().unwrap_or(0);
     let mut begins = vec![0; values.len()];
     let mut found = Vec::new();
     let probability_max = watch.false_alarms_a_build / (families.len() * LASTS.len()).max(1) as f64;
-    // The state before a build does not depend on the number of last builds, so it is kept until a
-    // baseline restarts.
+    // The state before a build does not depend on the number of last builds, so it is reused until
+    // a baseline restarts.
     let mut befores: BTreeMap<usize, Baselines> = BTreeMap::new();
     for build in 0..builds {
         let mut suspects: Vec<(bool, Alarm)> = Vec::new();
@@ -122,8 +128,9 @@ pub fn alarms(values: &[Vec<Option<f64>>], families: &[Vec<usize>], watch: Watch
             suspects.extend(families.iter().enumerate().filter_map(suspect));
         }
         befores.retain(|from, _| from + LASTS[LASTS.len() - 1] > build + 1);
-        // For each family, the window with the least probability is kept: it starts at the change,
-        // while longer windows include builds before it.
+        // For each family, only the number of last builds with the smallest probability is used.
+        // These builds start at the change, while a larger number would include builds before the
+        // change.
         suspects.sort_by(|a, b| {
             (a.1.family)
                 .cmp(&b.1.family)
@@ -146,7 +153,8 @@ pub fn alarms(values: &[Vec<Option<f64>>], families: &[Vec<usize>], watch: Watch
         });
         for (_, alarm) in suspects {
             let members = &families[alarm.family];
-            // Skips families with a series whose change was already reported for this build.
+            // Skips each family that contains a series whose change was already reported for this
+            // build.
             if members.iter().any(|&member| {
                 begins[member] > 0
                     && found.iter().any(|other: &Alarm| {
@@ -165,8 +173,8 @@ pub fn alarms(values: &[Vec<Option<f64>>], families: &[Vec<usize>], watch: Watch
     found
 }
 
-/// The state before a build: the baseline of each series, and of each family if at least half of
-/// its series have a baseline.
+/// The state before a build: the baseline of each series, and the baseline of each family in which
+/// at least half of the series have one.
 struct Baselines {
     series: Vec<Option<SeriesBaseline>>,
     families: Vec<Option<FamilyBaseline>>,
@@ -177,7 +185,7 @@ struct SeriesBaseline {
     builds: Range<usize>,
     mean: f64,
     deviation: f64,
-    /// Degrees of freedom of the standard deviation.
+    /// Degrees of freedom with which the standard deviation was estimated.
     freedom: f64,
 }
 
@@ -188,21 +196,21 @@ impl SeriesBaseline {
     }
 }
 
-/// The baseline of a family, in units of its series' standard deviations.
+/// The baseline of a family. Its values are in units of the standard deviation of each series.
 struct FamilyBaseline {
     /// Number of series that have a baseline.
     present: usize,
     centre: f64,
     spread: f64,
-    /// Degrees of freedom of the spread.
+    /// Degrees of freedom with which the spread was estimated.
     freedom: f64,
-    /// Number of builds in the baseline.
+    /// Number of builds that the baseline covers.
     known: usize,
 }
 
 impl Baselines {
-    /// Returns the baselines before the build `from`. The baseline of a series starts at its entry
-    /// in `begins` or later.
+    /// Returns the baselines, computed from the builds before the build `from`. The baseline of a
+    /// series starts at the build that `begins` contains for the series, or later.
     fn of(
         values: &[Vec<Option<f64>>],
         begins: &[usize],
@@ -264,7 +272,7 @@ fn family_before(
         return None;
     }
     let longest = present.iter().map(|(_, one)| one.builds.len()).max()?;
-    // All baselines end with the same build, but may start with different ones, so they are aligned
+    // All baselines end at the same build, but may start at different builds, so they are aligned
     // at their ends.
     let mut means = vec![Mean::default(); longest];
     for &(member, one) in &present {
@@ -282,8 +290,8 @@ fn family_before(
     let moments: Moments = baseline.into_iter().collect();
     let (spread, freedom) = match present[..] {
         [(_, alone)] => (1.0, alone.freedom),
-        // All series of a board share random effects of each boot. The spread of the family's mean
-        // includes these effects.
+        // Each boot of a board has random effects that all series of the board share. The spread of
+        // the family's mean includes these effects.
         _ => (moments.standard_deviation()?, known as f64 - 1.0),
     };
     (known >= watch.baseline_min).then_some(FamilyBaseline {
@@ -314,19 +322,19 @@ impl Mean {
     }
 }
 
-/// The variance of one series as expected from the other series.
+/// The variance that a series is expected to have, according to the other series (a prior).
 struct Prior {
     variance: f64,
     freedom: f64,
 }
 
 impl Prior {
-    /// Maximum weight of the other series, in degrees of freedom. The maximum applies if all
-    /// variances seem equal.
+    /// Maximum weight of this prior, in degrees of freedom. This maximum is used if all variances
+    /// seem equal.
     const FREEDOM_MAX: f64 = 200.0;
 
     /// Estimates the prior from variances with their degrees of freedom. The less the variances
-    /// differ, the larger is its weight.
+    /// differ, the larger is the weight of the prior.
     fn of(variances: impl Iterator<Item = (f64, f64)>) -> Self {
         let half = |freedom: f64| freedom / 2.0;
         let logarithms: Vec<(f64, f64)> = variances
@@ -354,8 +362,8 @@ impl Prior {
             };
         }
         let excess = spread - expected;
-        // Searches for the degrees of freedom with which chance makes the variances differ this
-        // much.
+        // Searches for the degrees of freedom at which chance alone makes the variances differ as
+        // much as observed.
         let (mut low, mut high) = (0.01, Self::FREEDOM_MAX);
         while high - low > 1e-3 {
             let middle = f64::midpoint(low, high);
@@ -391,15 +399,15 @@ fn trigamma(mut x: f64) -> f64 {
         * (1.0 + inverse / 2.0 + square * (1.0 / 6.0 - square * (1.0 / 30.0 - square / 42.0)))
 }
 
-/// The test result for the last builds of a family.
+/// The result of the test of a family's last builds.
 struct Judgement {
     /// Difference of the mean of the series from the baseline, in the unit of the values.
     difference: f64,
-    /// Probability that chance alone causes such a difference.
+    /// Probability that chance alone causes a difference of this size.
     probability: f64,
 }
 
-/// Share of a family's series that must differ for the family to have changed as a whole.
+/// A family counts as changed as a whole if at least this share of its series changed.
 const NEARLY_ALL: f64 = 0.8;
 
 /// Tests how the `last` builds of these series differ from the baseline.
@@ -447,8 +455,8 @@ fn judged(
     })
 }
 
-/// Returns the mean distance of the builds from `centre`, with the furthest build limited by
-/// [`BESIDE_SECOND`]; `None` for a single build.
+/// Returns the mean distance of the builds from `centre`. [`BESIDE_SECOND`] limits the distance of
+/// the furthest build. Returns `None` if there is only one build.
 fn told(of_builds: &[f64], centre: f64) -> Option<f64> {
     let side = (of_builds.iter().sum::<f64>() / of_builds.len() as f64 - centre).signum();
     let mut beyond: Vec<f64> = of_builds
@@ -462,7 +470,7 @@ fn told(of_builds: &[f64], centre: f64) -> Option<f64> {
 }
 
 /// Returns whether nearly every series of a family differs by at least half of `difference`, in the
-/// same direction. The spread of a series has no influence.
+/// same direction. How much a series varies does not affect the result.
 fn is_of_all(
     values: &[Vec<Option<f64>>],
     members: &[usize],
@@ -506,8 +514,8 @@ mod tests {
         (-2.0 * one.ln()).sqrt() * (std::f64::consts::TAU * other).cos()
     }
 
-    /// Returns logarithms of a quantile for 20 boards with 10 loads each, over builds. From build
-    /// `from`, the series that `changed` selects are worse by 15 %.
+    /// Returns logarithms of a quantile for 20 boards with 10 loads each, for a number of builds.
+    /// From the build `from` on, the series that `changed` selects are worse by 15 %.
     fn history(
         seed: u64,
         builds: usize,
@@ -533,7 +541,8 @@ mod tests {
         (0..BOARDS * LOADS).map(&mut one).collect()
     }
 
-    /// Returns one family per series, one per board, one per load, and one of all series.
+    /// Returns one family for each series, one for each board, one for each load, and one for all
+    /// series.
     fn families() -> Vec<Vec<usize>> {
         let all = || 0..BOARDS * LOADS;
         let boards =
@@ -562,7 +571,7 @@ mod tests {
         assert!(alarms.iter().all(|&count| count <= 1), "{alarms:?}");
     }
 
-    /// Returns the number of builds between the change and its alarm, for each of `histories`
+    /// Returns how many builds passed between the change and its alarm, for each of `histories`
     /// histories.
     fn delays(histories: u64, changed: impl Fn(usize, usize) -> bool + Copy) -> Vec<Option<usize>> {
         let from = 40;

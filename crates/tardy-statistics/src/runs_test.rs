@@ -6,22 +6,22 @@ use statrs::function::erf::erfc;
 
 use super::tally::Tally;
 
-/// The number of runs on one side of the median, compared with its expected number.
+/// The number of runs of values above or below the median, compared with the expected number.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RunsTest {
-    /// Number of runs of consecutive values on the same side.
+    /// Number of runs; a run consists of consecutive values on the same side of the median.
     pub runs: u64,
-    /// Expected number of runs in random order.
+    /// Expected number of runs if the order is random.
     pub expected: f64,
-    /// Deviation from the expected number in standard deviations. The deviation is negative if
-    /// values stay on one side (drift), and positive if values alternate.
+    /// Deviation of the number of runs from the expected number, in standard deviations. The
+    /// deviation is negative if values stay on one side (drift), and positive if values alternate.
     pub deviate: f64,
-    /// Probability of a deviation at least as far from 0, for long series.
+    /// Probability that the deviation is at least this far from 0; valid for long series.
     pub probability: f64,
 }
 
-/// Tests `values` in order of time. A value equal to the median counts as above. `None` if all
-/// values are on one side, or if there are fewer than two.
+/// Tests `values`, which are in chronological order. A value that equals the median counts as above
+/// it. Returns `None` if all values are on one side, or if there are fewer than two values.
 #[must_use]
 pub fn runs_test(values: &[f64]) -> Option<RunsTest> {
     let median = Tally::from_samples(values).median()?;

@@ -1,9 +1,8 @@
-//! The parts from which binomial, beta, Poisson and gamma densities are computed without loss of
-//! digits.
+//! Computes the parts of binomial, beta, Poisson and gamma densities without loss of digits.
 //!
 //! For a hundred million samples, `ln_gamma(n)` is about 1.7e9, and a difference of three such
-//! numbers leaves a relative error of 1e-6 in the density. Loader's decomposition avoids these
-//! numbers. Source: Loader, "Fast and Accurate Computation of Binomial Probabilities", 2000.
+//! numbers leaves a relative error of 1e-6 in the density. Loader's decomposition needs no such
+//! differences. Source: Loader, "Fast and Accurate Computation of Binomial Probabilities", 2000.
 
 use std::f64::consts::PI;
 
@@ -27,8 +26,8 @@ pub(super) fn deviance(x: f64, mean: f64) -> f64 {
     if (x - mean).abs() >= 0.1 * (x + mean) {
         return x * (x / mean).ln() + mean - x;
     }
-    // If x is close to its mean, the direct formula loses digits by cancellation. This series is
-    // that of ln((1+v)/(1-v)).
+    // If x is close to its mean, the direct formula loses digits by cancellation. The series of
+    // ln((1+v)/(1-v)) does not lose them.
     let ratio = (x - mean) / (x + mean);
     let mut sum = (x - mean) * ratio;
     let mut term = 2.0 * x * ratio;

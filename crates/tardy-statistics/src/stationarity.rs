@@ -1,5 +1,5 @@
-//! Tests whether a series keeps its level: the test of Kwiatkowski, Phillips, Schmidt and Shin
-//! (Journal of Econometrics 54, 1992).
+//! Tests whether a series stays at one level, by the test of Kwiatkowski, Phillips, Schmidt and
+//! Shin (Journal of Econometrics 54, 1992).
 //!
 //! The null hypothesis is a constant level, so a large statistic is evidence against it.
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::autocorrelation::product_at;
 
-/// The statistic, and the number of lags for which it allows correlation.
+/// The statistic, and the number of lags over which correlation is allowed for.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Kpss {
     /// The statistic, to compare with [`Kpss::CRITICAL_5_PERCENT`] or the other critical values.
@@ -17,16 +17,16 @@ pub struct Kpss {
 }
 
 impl Kpss {
-    /// Critical value that one series in ten with a constant level exceeds (table 1 of the paper).
+    /// One in ten series with a constant level exceeds this critical value (table 1 of the paper).
     pub const CRITICAL_10_PERCENT: f64 = 0.347;
-    /// Critical value that one series in twenty with a constant level exceeds.
+    /// One in twenty series with a constant level exceeds this critical value.
     pub const CRITICAL_5_PERCENT: f64 = 0.463;
-    /// Critical value that one series in a hundred with a constant level exceeds.
+    /// One in a hundred series with a constant level exceeds this critical value.
     pub const CRITICAL_1_PERCENT: f64 = 0.739;
 }
 
-/// Tests `values` in order of time. If `lags` is `None`, the number of lags is chosen from the
-/// data, as in Hobijn, Franses and Ooms, Statistica Neerlandica 58, 2004.
+/// Tests `values`, which are in chronological order. If `lags` is `None`, the number of lags is
+/// chosen from the data, as in Hobijn, Franses and Ooms, Statistica Neerlandica 58, 2004.
 ///
 /// Returns `None` for fewer than three values, or if all are equal.
 #[must_use]
@@ -47,7 +47,7 @@ pub fn kpss(values: &[f64], lags: Option<usize>) -> Option<Kpss> {
         cumulative += value;
         sums += cumulative * cumulative;
     }
-    // Bartlett's weights keep the long-run variance above zero.
+    // Bartlett's weights are used because they keep the long-run variance above zero.
     let weighted =
         |lag: usize| 2.0 * (1.0 - lag as f64 / (lags as f64 + 1.0)) * product_at(&centred, lag);
     let long_run = (square + (1..=lags).map(weighted).sum::<f64>()) / n;

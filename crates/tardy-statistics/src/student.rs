@@ -3,7 +3,8 @@
 use super::confidence::Confidence;
 use super::incomplete_beta::{incomplete_beta, inverse_incomplete_beta};
 
-/// Returns the probability of a deviate at least as far from 0 as `deviate`; NaN for NaN.
+/// Returns the probability that a random deviate is at least as far from 0 as `deviate`; NaN if
+/// `deviate` is NaN.
 #[must_use]
 pub fn both_tails(deviate: f64, freedom: f64) -> f64 {
     let square = deviate * deviate;

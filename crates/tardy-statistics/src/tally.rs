@@ -1,7 +1,7 @@
-//! Values with their counts in ascending order: the input of rank statistics for millions of
-//! samples.
+//! Values with their counts, in ascending order. They are the input of rank statistics for millions
+//! of samples.
 
-/// Distinct values and their counts. NaN values are omitted, so the order is total.
+/// Distinct values and their counts. NaN values are omitted, so all values can be ordered.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Tally {
     entries: Vec<(f64, u64)>,
@@ -70,8 +70,8 @@ impl Tally {
             .map(|entry| entry.0)
     }
 
-    /// Returns the smallest value that at least the share `probability` of the samples does not
-    /// exceed; `None` without samples.
+    /// Returns the smallest value such that at least the fraction `probability` of the samples is
+    /// less than or equal to it; `None` if there are no samples.
     #[must_use]
     pub fn quantile(&self, probability: f64) -> Option<f64> {
         let rank = (probability.clamp(0.0, 1.0) * self.total() as f64).ceil() as u64;

@@ -1,12 +1,13 @@
-//! Finds the start of the tail: fits over a grid of thresholds, and the lowest threshold that the
-//! data do not contradict.
+//! Finds where the tail starts: fits the tail over each threshold of a grid, and chooses the lowest
+//! threshold that the data do not contradict.
 //!
-//! With a threshold that is too low, the body is fitted; with one that is too high, too few values
-//! remain. The grid shows the classical plots (mean excess, shape and modified scale against the
-//! threshold). The chosen threshold is the lowest one above which no fit is rejected, with a
-//! limited false discovery rate over all tests. Estimates usually vary with the threshold by more
-//! than their intervals, so this spread is part of the result. Sources: Coles 2001, section 4.3;
-//! Bader, Yan, Zhang, Annals of Applied Statistics 12, 2018 (ForwardStop).
+//! If the threshold is too low, the fit includes the body of the distribution. If it is too high,
+//! too few values remain. The grid contains the data of the classical plots (mean excess, shape and
+//! modified scale against the threshold). The chosen threshold is the lowest one at and above which
+//! no fit is rejected. The false discovery rate over all tests is limited. Estimates usually vary
+//! more from threshold to threshold than their intervals suggest, so this variation is part of the
+//! result. Sources: Coles 2001, section 4.3; Bader, Yan, Zhang, Annals of Applied Statistics 12,
+//! 2018 (ForwardStop).
 
 use super::confidence::Interval;
 use super::goodness::tail_fit::tail_fit;
@@ -18,10 +19,10 @@ use super::tally::Tally;
 
 /// Minimum number of exceedances over a threshold.
 pub const EXCEEDANCES_MIN: u64 = 50;
-/// Maximum number of exceedances over a threshold. With more, the threshold is too low for the
-/// limit law, and fits take long.
+/// Maximum number of exceedances over a threshold. If there are more exceedances, the threshold is
+/// too low for the limit distribution, and fits take long.
 pub const EXCEEDANCES_MAX: u64 = 10_000;
-/// Maximum fraction of samples that counts as a tail.
+/// Maximum fraction of samples that may count as the tail.
 const SHARE_MAX: f64 = 0.02;
 const THRESHOLDS: u32 = 20;
 /// False discovery rate of ForwardStop: the share of wrong rejections among all rejections.
@@ -32,14 +33,15 @@ const FALSE_DISCOVERIES: f64 = 0.05;
 pub struct Candidate {
     /// The threshold, in the unit of the data.
     pub threshold: f64,
-    /// The mean excess over the threshold. Above a good threshold, it is a linear function of the
-    /// threshold.
+    /// The mean excess over the threshold. Above a good threshold, the mean excess is a linear
+    /// function of the threshold.
     pub mean_excess: f64,
-    /// The standard error of the mean excess.
+    /// The standard error of this mean excess.
     pub mean_excess_error: f64,
     /// The fit. Above a good threshold, the shape is constant.
     pub fit: GpdFit,
-    /// The test of whether the fit describes the excesses; `None` if it cannot be made.
+    /// The result of the test of whether the fit describes the excesses; `None` if this cannot be
+    /// tested.
     pub test: Option<Test>,
     /// The level that is exceeded once per horizon, according to this fit; `None` if it is below
     /// the threshold.
@@ -47,20 +49,21 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Returns the scale minus the part that is due to the threshold. Above a good threshold, it is
-    /// constant.
+    /// Returns the modified scale: the scale without the part that depends on the threshold. Above
+    /// a good threshold, it is constant.
     #[must_use]
     pub fn modified_scale(&self) -> f64 {
         self.fit.model.scale - self.fit.model.shape * self.threshold
     }
 }
 
-/// All tested thresholds in ascending order, and the lowest accepted one.
+/// All tested thresholds in ascending order, and the lowest of those that were accepted.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Scan {
     /// The thresholds that could be fitted.
     pub candidates: Vec<Candidate>,
-    /// Index of the lowest threshold from which no fit is rejected; `None` if there is none.
+    /// Index of the lowest threshold at and above which no fit is rejected; `None` if there is no
+    /// such threshold.
     pub chosen: Option<usize>,
 }
 
@@ -92,15 +95,15 @@ pub struct Question {
     pub samples: u64,
     /// The resolution of the values, in their unit: 1 for whole nanoseconds.
     pub width: f64,
-    /// The horizon in samples: a return level is exceeded once in this number.
+    /// The horizon: the number of samples in which a return level is exceeded once on average.
     pub horizon: f64,
     /// The extremal index; 1 for independent samples.
     pub extremal_index: f64,
 }
 
-/// Scans thresholds that 50 to 10,000 samples exceed. At most 2 % of the samples may exceed a
-/// threshold; if 2 % is fewer than 50 samples, the limit is 50 samples. `tally` must contain at
-/// least the largest 10,000 samples.
+/// Scans thresholds that are exceeded by 50 to 10,000 samples. At most 2 % of the samples may
+/// exceed a threshold; if 2 % is fewer than 50 samples, the limit is 50 samples. `tally` must
+/// contain at least the largest 10,000 samples.
 #[must_use]
 pub fn scan(tally: &Tally, question: Question) -> Scan {
     let most =
@@ -147,8 +150,9 @@ fn candidate(tally: &Tally, threshold: f64, question: Question) -> Option<Candid
     })
 }
 
-/// Returns the index after the last rejected hypothesis. `probabilities` are in the order of
-/// testing, and hypotheses are rejected from the first one on. Returns `None` if all are rejected.
+/// Returns the index that follows the last rejected hypothesis. `probabilities` are in the order of
+/// testing, and hypotheses are rejected one after another, starting with the first. Returns `None`
+/// if all hypotheses are rejected.
 fn forward_stop(probabilities: &[f64], level: f64) -> Option<usize> {
     let mut sum = 0.0;
     let mut first = 0;
@@ -171,8 +175,8 @@ mod tests {
     #[test]
     fn forward_stop_rejects_up_to_the_last_small_mean() {
         assert_eq!(forward_stop(&[0.001, 0.01, 0.3, 0.6], 0.05), Some(2));
-        // A single large value between small ones does not end the rejections: the running means of
-        // -ln(1-p) are 0.001, 0.0306, 0.0207 and 0.17.
+        // A single large value between small ones does not stop the rejections: the running means
+        // of -ln(1-p) are 0.001, 0.0306, 0.0207 and 0.17.
         assert_eq!(forward_stop(&[0.001, 0.058, 0.001, 0.46], 0.05), Some(3));
         assert_eq!(forward_stop(&[0.5, 0.6], 0.05), Some(0));
         assert_eq!(forward_stop(&[0.001, 0.002], 0.05), None);
@@ -189,7 +193,8 @@ mod tests {
         let mut covered = 0;
         for seed in 0..10 {
             let mut random = rand_pcg::Pcg64::seed_from_u64(seed);
-            // The body rises from 0 to 100. The tail is 1 % of the samples, from 100 up.
+            // The body of the distribution rises from 0 to 100. The tail is 1 % of the samples,
+            // from 100 up.
             let samples: Vec<f64> = (0..100_000)
                 .map(|i| {
                     if i % 100 == 0 {

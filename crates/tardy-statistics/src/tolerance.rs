@@ -1,14 +1,15 @@
-//! Number of samples that a statement needs (Wilks, Annals of Mathematical Statistics 12, 1941).
+//! Computes the number of samples that a statement needs (Wilks, Annals of Mathematical Statistics
+//! 12, 1941).
 
 use super::binomial::cumulative_with_complement;
 use super::confidence::Confidence;
 
-/// Returns the minimum number of samples for which the `rank_from_top`-th largest (1 is the
-/// maximum) is at or above the quantile `probability`, with `confidence`. `None` if no number below
-/// 2^53 suffices, or if `probability` is NaN or at least 1.
+/// Returns the smallest number of samples for which the `rank_from_top`-th largest sample is, with
+/// `confidence`, at or above the quantile `probability`. Rank 1 is the maximum. `None` if no number
+/// below 2^53 suffices, or if `probability` is NaN or at least 1.
 ///
-/// The two-sided statement "the share `probability` lies between minimum and maximum" needs as many
-/// samples as `rank_from_top` 2.
+/// The two-sided statement "at least the fraction `probability` of all values lies between the
+/// minimum and the maximum" needs the number of samples for `rank_from_top` 2.
 #[must_use]
 pub fn samples_needed(probability: f64, rank_from_top: u64, confidence: Confidence) -> Option<u64> {
     const LARGEST: u64 = 1 << 53;
@@ -23,9 +24,9 @@ pub fn samples_needed(probability: f64, rank_from_top: u64, confidence: Confiden
             1.0 - cumulative_with_complement((rank - 1) as f64, samples as f64, tail, probability);
         above >= confidence.get()
     };
-    // Doubles from below instead of bisecting up to LARGEST. The answer is usually near rank /
-    // tail, and the binomial distribution is slow to compute near its median if the number of
-    // samples is huge.
+    // Searches upwards by doubling, instead of bisecting up to `LARGEST`. The result is usually
+    // near rank / tail, and the binomial distribution of a huge number of samples is slow to
+    // compute near its median.
     let mut high = rank;
     while !suffices(high) {
         high = high.checked_mul(2).filter(|&high| high < LARGEST)?;

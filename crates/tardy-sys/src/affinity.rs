@@ -3,8 +3,8 @@
 use std::io;
 
 const WORD_BITS: usize = libc::c_ulong::BITS as usize;
-/// Number of CPUs in a request for all, the maximum that kernels support (NR_CPUS is at most 8192
-/// on x86-64).
+/// Number of CPUs in a request for all CPUs: the maximum that kernels support (NR_CPUS is at most
+/// 8192 on x86-64).
 const CPUS_ASKED: u32 = 8192;
 
 /// Limits thread `tid` (0: the calling one) to `cpus`.
@@ -27,13 +27,13 @@ pub fn set(tid: i32, cpus: &[u32]) -> io::Result<()> {
     crate::check(result as libc::c_int).map(drop)
 }
 
-/// Returns the CPUs that thread `tid` (0: the calling one) may run on, ascending.
+/// Returns, in ascending order, the CPUs on which thread `tid` (0: the calling one) may run.
 ///
 /// # Errors
 /// Returns ESRCH if the thread does not exist.
 pub fn get(tid: i32) -> io::Result<Vec<u32>> {
-    // 1024 words hold 65536 CPUs, more than any kernel supports. For a mask shorter than the
-    // kernel's, the call fails with EINVAL.
+    // 1024 words hold 65536 CPUs, which is more than any kernel supports. If the mask is shorter
+    // than the kernel's, the call fails with EINVAL.
     let mut mask = vec![0 as libc::c_ulong; 1024];
     let bytes = std::mem::size_of_val(mask.as_slice());
     // SAFETY: the kernel writes at most `bytes` bytes to the mask, which is that long.
@@ -48,11 +48,11 @@ pub fn get(tid: i32) -> io::Result<Vec<u32>> {
 }
 
 /// Returns, in ascending order, the CPUs that a thread of this process gets if it requests all
-/// CPUs. If CPUs are isolated (`isolcpus=`), these are more than [`get`] returns. The process's
-/// cpuset still limits them.
+/// CPUs. With isolated CPUs (`isolcpus=`), these are more CPUs than [`get`] returns. The process's
+/// cpuset still limits the CPUs.
 ///
 /// # Errors
-/// Returns errors of sched_setaffinity(2) and of starting a thread.
+/// Returns the errors of sched_setaffinity(2) and of starting a thread.
 pub fn obtainable() -> io::Result<Vec<u32>> {
     // A new thread makes the request, so that the process's affinity does not change. The kernel
     // reduces the requested mask to the CPUs that the thread may use.

@@ -39,7 +39,7 @@ pub fn programs() -> io::Result<Vec<BpfProgram>> {
         }
         match program(last) {
             Ok(program) => programs.push(program),
-            // The program was unloaded in the meantime.
+            // The program was unloaded after it was listed.
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
             Err(error) => return Err(error),
         }
@@ -77,15 +77,15 @@ fn program(id: u32) -> io::Result<BpfProgram> {
     })
 }
 
-/// Makes a bpf(2) call. `attributes` is `union bpf_attr` in 32-bit words; a 64-bit member takes
-/// two, the low one first.
+/// Makes a bpf(2) call. `attributes` is `union bpf_attr` as 32-bit words; a 64-bit member takes two
+/// words, the low one first.
 fn call<const WORDS: usize>(
     command: libc::c_int,
     attributes: &mut [u32; WORDS],
 ) -> io::Result<libc::c_int> {
     let size = size_of_val(attributes);
-    // SAFETY: the kernel reads and writes `size` bytes of the array. The caller holds the memory at
-    // the addresses in the array.
+    // SAFETY: the kernel reads and writes `size` bytes of the array. The caller keeps the memory at
+    // the addresses in the array valid during the call.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, attributes.as_mut_ptr(), size) };
     crate::check(result as libc::c_int)
 }

@@ -23,11 +23,11 @@ pub const CHOWN: Capability = capability("chown", 0);
 pub const DAC_OVERRIDE: Capability = capability("dac_override", 1);
 /// Read files regardless of their mode.
 pub const DAC_READ_SEARCH: Capability = capability("dac_read_search", 2);
-/// Change modes and times of others' files.
+/// Change the modes and times of other users' files.
 pub const FOWNER: Capability = capability("fowner", 3);
-/// Inspect others' processes.
+/// Inspect the processes of other users.
 pub const SYS_PTRACE: Capability = capability("sys_ptrace", 19);
-/// Use real-time priorities.
+/// Set real-time priorities.
 pub const SYS_NICE: Capability = capability("sys_nice", 23);
 /// Exceed limits of pipes and other resources.
 pub const SYS_RESOURCE: Capability = capability("sys_resource", 24);
@@ -51,7 +51,7 @@ const VERSION_3: u32 = 0x2008_0522;
 const NOBODY: libc::uid_t = 65534;
 /// Number of bits in a set.
 const NUMBERS: libc::c_ulong = 64;
-/// Value for arguments that prctl(2) ignores. The type is that of the used arguments.
+/// Value for arguments that prctl(2) ignores. Its type is that of the arguments of prctl(2).
 const NONE: libc::c_ulong = 0;
 
 #[repr(C)]
@@ -60,7 +60,7 @@ struct Header {
     pid: libc::c_int,
 }
 
-/// One 32-bit half of each set.
+/// One of the 32-bit halves of each set.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 struct Half {
@@ -70,11 +70,11 @@ struct Half {
 }
 
 /// Permanently drops every capability of the calling thread that is not in `kept`. Programs that
-/// the thread executes get no others either, even if the programs have file capabilities. Call this
-/// function before other threads exist, because other threads keep their capabilities.
+/// the thread executes do not get any other capability either, even if they have file capabilities.
+/// Call this function before other threads exist, because other threads keep their capabilities.
 ///
 /// # Errors
-/// Returns errors of capget(2), capset(2) and prctl(2); a refused PR_CAPBSET_DROP is no error,
+/// Returns the errors of capget(2), capset(2) and prctl(2); a refused PR_CAPBSET_DROP is no error,
 /// because PR_SET_NO_NEW_PRIVS has the same effect.
 pub fn keep_only(kept: &[Capability]) -> io::Result<()> {
     let kept = kept
@@ -86,20 +86,21 @@ pub fn keep_only(kept: &[Capability]) -> io::Result<()> {
             crate::check(unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number, NONE, NONE, NONE) });
         match dropped.map_err(|error| error.raw_os_error()) {
             Ok(_) => {}
-            // The kernel has no further capabilities, or refuses to drop them from the bounding
-            // set. PR_SET_NO_NEW_PRIVS below keeps exec from granting any.
+            // The kernel knows no further capabilities, or refuses to drop them from the bounding
+            // set. In the second case, PR_SET_NO_NEW_PRIVS below ensures that exec grants no
+            // capability.
             Err(Some(libc::EINVAL | libc::EPERM)) => break,
             Err(_) => return Err(io::Error::last_os_error()),
         }
     }
     change_sets(|half, bits| Half {
-        // From the ambient set, the kernel itself removes every capability that is not permitted.
+        // The kernel itself removes every capability that is not permitted from the ambient set.
         effective: half.permitted & (kept >> bits) as u32,
         permitted: half.permitted & (kept >> bits) as u32,
         inheritable: half.inheritable & (kept >> bits) as u32,
     })?;
-    // This step comes last, so that a reader of /proc/PID/status knows that the rest is done.
-    // SAFETY: PR_SET_NO_NEW_PRIVS takes integers and no memory.
+    // This is the last step, so that a reader of /proc/PID/status who sees its effect knows that
+    // the rest is done. SAFETY: PR_SET_NO_NEW_PRIVS takes integers and no memory.
     crate::check(unsafe {
         libc::prctl(
             libc::PR_SET_NO_NEW_PRIVS,
@@ -113,8 +114,8 @@ pub fn keep_only(kept: &[Capability]) -> io::Result<()> {
 }
 
 /// Changes the user of the calling process to `nobody` permanently, with no other groups. The
-/// process keeps its capabilities, but loses its parent-death signal. Call this before other
-/// threads exist.
+/// process keeps its capabilities, but the kernel removes its parent-death signal. Call this before
+/// other threads exist.
 ///
 /// # Errors
 /// Returns EPERM without CAP_SETUID and CAP_SETGID; EINVAL in a user namespace without this user.
@@ -123,14 +124,15 @@ pub fn become_nobody() -> io::Result<()> {
     crate::check(unsafe {
         libc::prctl(libc::PR_SET_KEEPCAPS, 1 as libc::c_ulong, NONE, NONE, NONE)
     })?;
-    // The user is changed last, because this change takes away the right to change groups.
-    // SAFETY: the list has length 0, so the null pointer is not read.
+    // The user is changed last, because the process then loses the right to change groups. SAFETY:
+    // the list has length 0, so the null pointer is not read.
     crate::check(unsafe { libc::setgroups(0, std::ptr::null()) })?;
     // SAFETY: setresgid takes three integers.
     crate::check(unsafe { libc::setresgid(NOBODY, NOBODY, NOBODY) })?;
     // SAFETY: setresuid takes three integers.
     crate::check(unsafe { libc::setresuid(NOBODY, NOBODY, NOBODY) })?;
-    // The change of user cleared the effective set only, so it is filled from the permitted set.
+    // Changing the user cleared only the effective set, so this set is filled from the permitted
+    // set.
     change_sets(|half, _| Half {
         effective: half.permitted,
         ..half
@@ -145,7 +147,8 @@ fn change_sets(change: impl Fn(Half, u32) -> Half) -> io::Result<()> {
         pid: 0,
     };
     let mut halves = [Half::default(); 2];
-    // SAFETY: capget writes two halves, which is what version 3 has, behind the second pointer.
+    // SAFETY: capget writes two halves at the second pointer, as version 3 of the interface
+    // specifies.
     let got = unsafe { libc::syscall(libc::SYS_capget, &raw mut header, halves.as_mut_ptr()) };
     crate::check(got as libc::c_int)?;
     let halves = [change(halves[0], 0), change(halves[1], 32)];
@@ -158,7 +161,7 @@ fn change_sets(change: impl Fn(Half, u32) -> Half) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Returns a set of the calling thread, as /proc/thread-self/status shows it.
+    /// Returns a capability set of the calling thread, as /proc/thread-self/status shows it.
     fn set(name: &str) -> u64 {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
         let line = status
@@ -170,7 +173,8 @@ mod tests {
 
     #[test]
     fn what_is_not_kept_is_gone_from_every_set_and_from_what_is_executed() {
-        // Capabilities belong to a thread, so the test drops those of a new thread.
+        // Capabilities belong to a thread, so the test uses a new thread and drops the capabilities
+        // there.
         let thread = std::thread::spawn(|| {
             let before = set("CapPrm:");
             keep_only(&[SYS_NICE, SYSLOG]).unwrap();

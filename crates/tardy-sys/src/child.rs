@@ -18,8 +18,8 @@ pub fn kill_with_parent(command: &mut Command) -> &mut Command {
     signal_with_parent(command, libc::SIGKILL)
 }
 
-/// Works like [`kill_with_parent`] but with SIGTERM, for a program that undoes its changes when it
-/// is stopped.
+/// Works like [`kill_with_parent`], but the kernel sends SIGTERM. Use it for a program that undoes
+/// its changes when it is stopped.
 pub fn end_with_parent(command: &mut Command) -> &mut Command {
     signal_with_parent(command, libc::SIGTERM)
 }
@@ -34,7 +34,7 @@ fn signal_with_parent(command: &mut Command, signal: i32) -> &mut Command {
         }
         // SAFETY: getppid takes nothing and cannot fail.
         let parent_now = unsafe { libc::getppid() };
-        // If the parent ended before prctl took effect, nothing would ever kill the child.
+        // If the parent ended before prctl took effect, the kernel would never kill the child.
         if u32::try_from(parent_now) == Ok(parent) {
             Ok(())
         } else {
@@ -42,15 +42,16 @@ fn signal_with_parent(command: &mut Command, signal: i32) -> &mut Command {
         }
     };
     // SAFETY: the closure runs between fork and exec and calls only pthread_sigmask, prctl and
-    // getppid, which are async-signal-safe; it allocates nothing: errors are made from codes.
+    // getppid, which are async-signal-safe; it allocates nothing, because errors are made from
+    // codes.
     unsafe { command.pre_exec(set) }
 }
 
-/// Runs the program and returns its output. Unlike [`Command::output`], does not panic if a pipe
-/// cannot be read.
+/// Runs the program to its end and returns its output. Unlike [`Command::output`], does not panic
+/// if a pipe cannot be read.
 ///
 /// # Errors
-/// Returns errors of starting the program and of reading its pipes.
+/// Returns an error if the program cannot be started or its pipes cannot be read.
 pub fn output(command: &mut Command) -> io::Result<Output> {
     let mut child = command
         .stdin(Stdio::null())
@@ -101,9 +102,9 @@ pub fn ignore_hang_up(command: &mut Command) -> &mut Command {
 
 /// Makes the program and all threads and processes that it starts run under `policy`.
 ///
-/// If the right is missing, the program runs with its old policy; [`crate::sched::policy`] shows
-/// the actual one. The kernel ends the program (SIGXCPU, then SIGKILL) if one of its threads runs
-/// for `runaway_micros` us at a real-time priority without blocking.
+/// If the process lacks the privilege, the program keeps its old policy; [`crate::sched::policy`]
+/// returns the actual one. The kernel ends the program (SIGXCPU, then SIGKILL) if one of its
+/// threads runs for `runaway_micros` us at a real-time priority without blocking.
 pub fn run_under(command: &mut Command, policy: Policy, runaway_micros: u64) -> &mut Command {
     let attributes = Attributes::inherited(policy);
     let limit = libc::rlimit64 {
@@ -111,8 +112,8 @@ pub fn run_under(command: &mut Command, policy: Policy, runaway_micros: u64) -> 
         rlim_max: runaway_micros.saturating_mul(2),
     };
     let set = move || {
-        // SAFETY: `limit` is a valid rlimit64 for the kernel to read. A lower existing limit stays,
-        // which is fine.
+        // SAFETY: `limit` is a valid rlimit64 for the kernel to read. If the existing limit is
+        // lower, it stays in force, which is acceptable.
         let _ = unsafe { libc::setrlimit64(libc::RLIMIT_RTTIME, &limit) };
         let _ = attributes.give(0);
         Ok(())
@@ -128,8 +129,8 @@ mod tests {
 
     #[test]
     fn a_program_and_what_it_starts_run_under_the_policy_or_the_right_is_missing() {
-        // A child of the shell must inherit the policy. Fields 40 and 41 of stat are priority and
-        // policy: proc(5).
+        // The test checks that a child of the shell inherits the policy. Fields 40 and 41 of stat
+        // are priority and policy: proc(5).
         let mut shell = Command::new("sh");
         shell.args(["-c", "awk '{ print $40, $41 }' /proc/self/stat; true"]);
         let output = run_under(&mut shell, Policy::Fifo { priority: 3 }, 2_000_000)

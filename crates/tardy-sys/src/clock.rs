@@ -1,8 +1,8 @@
 //! Clocks and absolute sleeps: clock_gettime(2), clock_nanosleep(2).
 //!
 //! Sleeps call the kernel without the C library. The wrapper of glibc is a cancellation point, and
-//! costs 50 user instructions more than the call. These are too many for the measuring loop,
-//! because its instructions per sample are limited.
+//! takes 50 user instructions more than the system call. The measuring loop cannot afford these,
+//! because its number of instructions per sample is limited.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -37,7 +37,7 @@ impl Clock {
         read(self.number())
     }
 
-    /// Returns exactly how many ns the clock is ahead of CLOCK_MONOTONIC.
+    /// Returns exactly by how many ns the clock is ahead of CLOCK_MONOTONIC.
     #[must_use]
     pub fn ahead(self) -> i64 {
         match self {
@@ -57,7 +57,7 @@ impl Clock {
 
 /// Returns by how much CLOCK_REALTIME is ahead of CLOCK_MONOTONIC, in ns. The kernel advances the
 /// coarse versions of both clocks together at its ticks. If one of them has the same value before
-/// and after a read of the other, the difference between the two is exact.
+/// and after the other is read, the difference between the two values is exact.
 fn realtime_ahead() -> i64 {
     loop {
         let before = read(libc::CLOCK_MONOTONIC_COARSE);
@@ -69,8 +69,8 @@ fn realtime_ahead() -> i64 {
 }
 
 /// Returns by how much CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC, in ns: the time in suspend.
-/// CLOCK_BOOTTIME has no coarse version, so the closest of a few pairs of reads is used, with an
-/// error of some 50 ns. An offset below a millisecond is returned as 0.
+/// CLOCK_BOOTTIME has no coarse version, so both clocks are read in several pairs, and the closest
+/// pair is used; its error is about 50 ns. An offset below a millisecond is returned as 0.
 #[must_use]
 pub fn boottime_ahead() -> i64 {
     let pair = || {
@@ -99,8 +99,8 @@ pub fn tai_offset() -> i64 {
     i64::from(state.tai)
 }
 
-/// Sets by how many seconds CLOCK_TAI is ahead of CLOCK_REALTIME. Time synchronisation does this;
-/// the tool never does.
+/// Sets by how many seconds CLOCK_TAI is ahead of CLOCK_REALTIME. Programs for time synchronisation
+/// do this; the tool itself never does.
 ///
 /// # Errors
 /// Returns EPERM without CAP_SYS_TIME.
@@ -145,7 +145,8 @@ pub fn process_cpu_time() -> i64 {
     read(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// Returns the time of day from gettimeofday(2), in ns since 1970. Its resolution is 1 us.
+/// Returns the time of day from gettimeofday(2), in ns since 1970. The resolution of this time is 1
+/// us.
 #[inline]
 #[must_use]
 #[allow(
@@ -182,7 +183,7 @@ pub fn cpu_time_of_thread(tid: i32) -> io::Result<i64> {
 /// a tick.
 ///
 /// # Errors
-/// Returns errors of clock_getres(2).
+/// Returns the errors of clock_getres(2).
 pub fn monotonic_resolution() -> io::Result<i64> {
     let mut time = MaybeUninit::uninit();
     // SAFETY: `time` is writable and large enough for a timespec.
@@ -220,8 +221,8 @@ pub(crate) fn timespec(nanos: i64) -> libc::timespec {
     }
 }
 
-/// A point in time, both in ns and as the kernel's structure. Advancing the point needs no
-/// division, and reading it needs no multiplication.
+/// A point in time, both in ns and as the kernel's structure. To advance it needs no division, and
+/// to read it needs no multiplication.
 #[derive(Debug, Clone, Copy)]
 pub struct Instant {
     nanos: i64,
@@ -245,7 +246,7 @@ impl Instant {
         self.nanos
     }
 
-    /// Advances by `step`. From 0 to below one second, this needs no division.
+    /// Advances by `step`. If `step` is from 0 to below one second, this needs no division.
     #[inline]
     pub fn advance(&mut self, step: i64) {
         if !(0..NANOS_PER_SEC).contains(&step) {
@@ -260,8 +261,8 @@ impl Instant {
         }
     }
 
-    /// A separate function, because in the measuring loop its division would take registers and
-    /// cost instructions per sample.
+    /// This is a separate function, because its division would take registers and cost instructions
+    /// per sample in the measuring loop.
     #[cold]
     #[inline(never)]
     fn advance_far(&mut self, step: i64) {
@@ -272,7 +273,7 @@ impl Instant {
 /// Sleeps until `due` on CLOCK_MONOTONIC. If a signal interrupts the sleep, the sleep continues.
 ///
 /// # Errors
-/// Returns errors of clock_nanosleep(2) except EINTR.
+/// Returns the errors of clock_nanosleep(2) except EINTR.
 #[inline]
 pub fn sleep_until(due: &Instant) -> io::Result<()> {
     loop {
@@ -287,8 +288,8 @@ pub fn sleep_until(due: &Instant) -> io::Result<()> {
 /// Sleeps until `due`, in ns of `clock`.
 ///
 /// # Errors
-/// Returns errors of clock_nanosleep(2); also EINTR, so the caller can check whether the clock was
-/// set.
+/// Returns the errors of clock_nanosleep(2), including EINTR, so the caller can check whether the
+/// clock was set.
 #[inline]
 pub fn sleep_until_on(clock: Clock, due: i64) -> io::Result<()> {
     match nanosleep(clock.number(), libc::TIMER_ABSTIME, &timespec(due)) {
@@ -300,7 +301,7 @@ pub fn sleep_until_on(clock: Clock, due: i64) -> io::Result<()> {
 /// Sleeps for `duration` ns on `clock`; returns early, with `Ok`, when a signal interrupts it.
 ///
 /// # Errors
-/// Returns errors of clock_nanosleep(2) except EINTR.
+/// Returns the errors of clock_nanosleep(2) except EINTR.
 #[inline]
 pub fn sleep_for(clock: Clock, duration: &Instant) -> io::Result<()> {
     match nanosleep(clock.number(), 0, &duration.time) {
@@ -388,7 +389,7 @@ mod tests {
     #[test]
     fn each_clock_is_ahead_by_what_its_reads_say() {
         for clock in [Clock::Monotonic, Clock::Realtime, Clock::Tai] {
-            // Other processes may set the clock in between.
+            // Another process may set the clock between the reads.
             let is_between = || {
                 let (before, ahead) = (monotonic(), clock.ahead());
                 let (now, after) = (clock.now(), monotonic());

@@ -1,4 +1,4 @@
-//! Virtual terminals and keyboard lights: console_ioctl(4), vt_ioctl in drivers/tty/vt.
+//! Controls virtual terminals and keyboard lights: console_ioctl(4), vt_ioctl in drivers/tty/vt.
 
 use std::fs::File;
 use std::io;
@@ -60,7 +60,7 @@ pub fn free(console: &File) -> io::Result<u16> {
     u16::try_from(number).map_err(|_| io::Error::from_raw_os_error(libc::ENXIO))
 }
 
-/// Shows terminal `number`, and waits until it is shown.
+/// Shows terminal `number`, and waits until it is visible.
 ///
 /// # Errors
 /// Returns EPERM without CAP_SYS_TTY_CONFIG; ENXIO for a terminal that does not exist; ENOTTY;
@@ -140,8 +140,8 @@ mod tests {
 
     #[test]
     fn the_terminal_that_is_shown_can_be_shown() {
-        // On a machine without virtual terminals, or without the right to use them, only the error
-        // can be tested.
+        // On a machine without virtual terminals, or without the right to use them, the test can
+        // only check the error.
         match File::open("/dev/tty0") {
             Ok(console) => {
                 let number = active(&console).unwrap();

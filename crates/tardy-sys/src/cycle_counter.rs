@@ -1,11 +1,11 @@
-//! The CPU's cycle counter, if its rate is constant in all states of the CPU, and the calibration
-//! of this rate.
+//! The CPU's cycle counter, which can be used if its rate is the same in all states of the CPU, and
+//! the calibration of this rate.
 
 use std::sync::OnceLock;
 
 use crate::clock;
 
-/// The reason why the counter cannot be used as a clock.
+/// Why the counter cannot be used as a clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotInvariant {
     /// The CPU does not guarantee a constant rate.
@@ -29,7 +29,7 @@ impl std::fmt::Display for NotInvariant {
 /// Checks that the counter has one rate in every state of every CPU.
 ///
 /// # Errors
-/// Returns [`NotInvariant`].
+/// Returns [`NotInvariant`] if this is not guaranteed.
 #[cfg(target_arch = "x86_64")]
 pub fn invariant() -> Result<(), NotInvariant> {
     // AMD64 Architecture Programmer's Manual, volume 3, appendix E.4.7; Intel's manual, volume 3,
@@ -43,7 +43,8 @@ pub fn invariant() -> Result<(), NotInvariant> {
     }
 }
 
-/// Succeeds: by definition, the counter of the generic timer has a fixed rate (Arm ARM, D12.1).
+/// Succeeds, because the counter of the generic timer has a fixed rate by definition (Arm ARM,
+/// D12.1).
 ///
 /// # Errors
 /// The function never fails.
@@ -52,7 +53,7 @@ pub fn invariant() -> Result<(), NotInvariant> {
     Ok(())
 }
 
-/// Fails: the counters of other architectures are not supported.
+/// Fails, because tardy does not support the counters of other architectures.
 ///
 /// # Errors
 /// Always returns [`NotInvariant::Unknown`].
@@ -97,7 +98,7 @@ pub fn read() -> u64 {
 /// Length of a tick of the counter in CLOCK_MONOTONIC time, and its uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Calibration {
-    /// ns per tick, times 2^32.
+    /// Number of ns per tick, multiplied by 2^32.
     scale: u64,
     /// Error of the rate, in parts per billion.
     error_ppb: i64,
@@ -105,7 +106,7 @@ pub struct Calibration {
     reading_error: i64,
 }
 
-/// A reading of both clocks: (ticks, ns, error in ns).
+/// A reading of both clocks at one moment: (ticks, ns, error in ns).
 type Pair = (u64, i64, i64);
 
 /// Duration of a calibration, in ns.
@@ -114,7 +115,7 @@ const LENGTH: i64 = 100_000_000;
 const ATTEMPTS: usize = 100;
 
 impl Calibration {
-    /// The calibration of a counter that already counts ns.
+    /// The calibration for a counter that already counts ns.
     pub const OF_NANOSECONDS: Self = Self {
         scale: 1 << 32,
         error_ppb: 0,
@@ -164,7 +165,7 @@ impl Calibration {
     }
 }
 
-/// Reads both clocks many times, and returns the reading with the smallest error: a disturbance
+/// Reads both clocks many times and returns the reading with the smallest error. A disturbance
 /// between two reads only increases the error.
 fn pair() -> Pair {
     let attempt = || {
@@ -211,8 +212,8 @@ mod tests {
             pair()
         });
         let (by_counter, by_clock) = (calibration.nanos(last.0 - first.0), last.1 - first.1);
-        // The tolerance of 1000 parts per million is far above the errors of both clocks, and far
-        // below the effect of a wrong rate.
+        // The tolerance of 1000 parts per million is far above the errors of both clocks, but a
+        // wrong rate would exceed it by far.
         assert!(
             (by_counter - by_clock).abs() <= by_clock / 1000 + first.2 + last.2,
             "{by_counter} against {by_clock}"

@@ -17,8 +17,8 @@ pub struct Room {
     pub free: u64,
 }
 
-/// Space that is left for others: [`BYTES_LEFT_MAX`] bytes, or, on a small file system, its size
-/// divided by [`SHARE_LEFT`].
+/// Space that is left for other users of the disk: [`BYTES_LEFT_MAX`] bytes or, on a small file
+/// system, its size divided by [`SHARE_LEFT`].
 const BYTES_LEFT_MAX: u64 = 16 << 20;
 const SHARE_LEFT: u64 = 10;
 
@@ -34,7 +34,7 @@ impl Room {
         }
     }
 
-    /// Returns the number of bytes that are left for others.
+    /// Returns the number of bytes that are left for other users of the disk.
     #[must_use]
     pub fn reserve(&self) -> u64 {
         BYTES_LEFT_MAX.min(self.total / SHARE_LEFT)
@@ -52,7 +52,7 @@ pub fn free_bytes(path: &Path) -> io::Result<u64> {
 /// Returns the space of the file system of `path`.
 ///
 /// # Errors
-/// Returns the errors of [`free_bytes`].
+/// Fails as [`free_bytes`] does.
 pub fn room(path: &Path) -> io::Result<Room> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     let mut stat = MaybeUninit::<libc::statvfs>::uninit();
@@ -65,7 +65,7 @@ pub fn room(path: &Path) -> io::Result<Room> {
 /// Returns the space of the file system of an open file.
 ///
 /// # Errors
-/// Returns errors of fstatvfs(3). The call cannot fail for an open file of a local file system.
+/// Returns the errors of fstatvfs(3). The call cannot fail for an open file of a local file system.
 pub fn room_of(file: &File) -> io::Result<Room> {
     let mut stat = MaybeUninit::<libc::statvfs>::uninit();
     // SAFETY: the descriptor is open, and `stat` is valid for writing one statvfs.

@@ -32,8 +32,8 @@ impl Epoll {
     /// `token` when the descriptor is readable.
     ///
     /// # Errors
-    /// Returns EEXIST if it is in the set already; EPERM for a descriptor that cannot be waited
-    /// for, such as a regular file.
+    /// Returns EEXIST if the descriptor is already in the set; EPERM if it cannot be waited for,
+    /// such as a regular file.
     pub fn add_readable(&self, descriptor: BorrowedFd<'_>, token: u64) -> io::Result<()> {
         let mut event = libc::epoll_event {
             events: libc::EPOLLIN as u32,
@@ -51,8 +51,8 @@ impl Epoll {
         .map(drop)
     }
 
-    /// Waits until a descriptor is readable, for at most `timeout` ns, or forever without a
-    /// timeout. Returns the descriptor's token, or `None` if the time was up.
+    /// Waits until a descriptor is readable, for at most `timeout` ns; without a timeout, there is
+    /// no limit. Returns the descriptor's token, or `None` if the time was up.
     ///
     /// # Errors
     /// Returns ENOSYS before Linux 5.11; EINTR; EINVAL for a negative timeout.

@@ -11,12 +11,12 @@ const WORDS: usize = 23;
 const RECEIVE_MICROSECONDS: usize = 1;
 const IS_ADAPTIVE_RECEIVE: usize = 10;
 
-/// How a device gathers received packets before it interrupts.
+/// How a device collects received packets before it interrupts the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Coalescing {
-    /// `rx-usecs`: the time for which the device gathers packets.
+    /// `rx-usecs`: how long the device collects packets.
     pub receive_microseconds: u32,
-    /// `adaptive-rx`: whether the driver adapts the time to the rate of packets.
+    /// `adaptive-rx`: whether the driver adapts this time to the rate of packets.
     pub is_adaptive: bool,
 }
 
@@ -40,7 +40,7 @@ pub fn coalescing(device: &str) -> io::Result<Coalescing> {
     }
     request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
     // SAFETY: the kernel reads the request and fills this command's structure, for which `words` is
-    // large enough. Both outlive the call.
+    // large enough. The request and the structure outlive the call.
     crate::check(unsafe {
         libc::ioctl(
             socket.as_raw_fd(),

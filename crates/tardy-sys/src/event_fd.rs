@@ -4,12 +4,12 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd};
 
-/// A counter to which one thread adds, and on which another waits.
+/// A counter; one thread adds to it, and another one waits until it is above 0.
 #[derive(Debug)]
 pub struct EventFd(File);
 
 impl EventFd {
-    /// Creates a counter of 0, on which [`Self::wait`] blocks.
+    /// Creates a counter with the value 0, on which [`Self::wait`] blocks.
     ///
     /// # Errors
     /// Returns EMFILE, ENFILE, ENOMEM.
@@ -23,7 +23,7 @@ impl EventFd {
     /// Adds `count` to the counter, which wakes a waiting thread.
     ///
     /// # Errors
-    /// Returns EINVAL for `u64::MAX`, which no counter can hold.
+    /// Returns EINVAL for `u64::MAX`, because the counter cannot have this value.
     #[inline]
     pub fn add(&self, count: u64) -> io::Result<()> {
         (&self.0).write_all(&count.to_ne_bytes())
@@ -32,7 +32,7 @@ impl EventFd {
     /// Waits until the counter is above 0, sets it to 0, and returns the previous value.
     ///
     /// # Errors
-    /// Returns errors of read(2) except EINTR, after which the wait continues.
+    /// Returns the errors of read(2) except EINTR, after which the wait continues.
     #[inline]
     pub fn wait(&self) -> io::Result<u64> {
         let mut count = [0; 8];

@@ -1,5 +1,5 @@
 //! Calls on files: stat(2), open(2), write(2), close(2), unlinkat(2), renameat2(2), fcntl(2). The
-//! calls that measurements time take their path as a `CStr`, so that they cost only the system
+//! calls that are measured take their path as a `CStr`, so that they consist only of the system
 //! call, without a conversion of the path.
 
 use std::ffi::CStr;
@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd};
 /// Reads a file's attributes, and returns its size in bytes.
 ///
 /// # Errors
-/// Returns errors of stat(2), such as ENOENT.
+/// Returns the errors of stat(2), such as ENOENT.
 #[inline]
 pub fn stat(path: &CStr) -> io::Result<i64> {
     let mut attributes = MaybeUninit::<libc::stat>::uninit();
@@ -26,7 +26,7 @@ pub fn stat(path: &CStr) -> io::Result<i64> {
 /// Opens a file for reading and closes it.
 ///
 /// # Errors
-/// Returns errors of open(2), such as ENOENT, and of close(2).
+/// Returns the errors of open(2), such as ENOENT, and of close(2).
 #[inline]
 pub fn open_and_close(path: &CStr) -> io::Result<()> {
     // SAFETY: `path` ends with a zero byte.
@@ -39,7 +39,7 @@ pub fn open_and_close(path: &CStr) -> io::Result<()> {
 /// Exchanges two files or folders atomically.
 ///
 /// # Errors
-/// Returns errors of renameat2(2), such as EINVAL if the file system cannot do it.
+/// Returns the errors of renameat2(2), such as EINVAL if the file system cannot exchange files.
 pub fn exchange(one: &std::path::Path, other: &std::path::Path) -> io::Result<()> {
     use std::os::unix::ffi::OsStrExt;
     let path = |path: &std::path::Path| {
@@ -65,7 +65,7 @@ pub fn exchange(one: &std::path::Path, other: &std::path::Path) -> io::Result<()
 /// `WouldBlock`.
 ///
 /// # Errors
-/// Returns errors of open(2).
+/// Returns the errors of open(2).
 pub fn open_without_waiting(path: &std::path::Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
     std::fs::OpenOptions::new()
@@ -74,14 +74,14 @@ pub fn open_without_waiting(path: &std::path::Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Opens a path without its file: open(2) with O_PATH and `flags`. This needs no permission to read
-/// the file, and has no effect on a device.
+/// Opens only the path, not the file itself: open(2) with O_PATH and `flags`. This needs no
+/// permission to read the file, and has no effect on a device.
 ///
-/// `OpenOptions` cannot do this with musl, where O_ACCMODE includes O_PATH: `custom_flags` ignores
-/// the flags in O_ACCMODE.
+/// `OpenOptions` cannot do this with musl: there, O_ACCMODE includes O_PATH, and `custom_flags`
+/// ignores the flags in O_ACCMODE.
 ///
 /// # Errors
-/// Returns errors of open(2); `InvalidInput` if the path contains a zero byte.
+/// Returns the errors of open(2), or `InvalidInput` if the path contains a zero byte.
 pub(crate) fn open_path(path: &std::path::Path, flags: libc::c_int) -> io::Result<File> {
     use std::os::unix::ffi::OsStrExt;
     let path = std::ffi::CString::new(path.as_os_str().as_bytes())?;
@@ -95,7 +95,7 @@ pub(crate) fn open_path(path: &std::path::Path, flags: libc::c_int) -> io::Resul
 /// Creates or empties the file `name` in `folder`, writes `contents` to it and closes it.
 ///
 /// # Errors
-/// Returns errors of openat(2) and close(2); errors of write(2), and `WriteZero` if a part was not
+/// Returns the errors of openat(2), write(2) and close(2), or `WriteZero` if a part was not
 /// written.
 #[inline]
 pub fn create(folder: BorrowedFd<'_>, name: &CStr, contents: &[u8]) -> io::Result<()> {
@@ -123,17 +123,17 @@ pub fn create(folder: BorrowedFd<'_>, name: &CStr, contents: &[u8]) -> io::Resul
 /// Removes the file `name` from `folder`.
 ///
 /// # Errors
-/// Returns errors of unlinkat(2).
+/// Returns the errors of unlinkat(2).
 #[inline]
 pub fn remove(folder: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
     // SAFETY: `name` ends with a zero byte, and the folder's descriptor is open.
     crate::check(unsafe { libc::unlinkat(folder.as_raw_fd(), name.as_ptr(), 0) }).map(drop)
 }
 
-/// Sets whether reads and writes of `file` wait.
+/// Sets whether reads and writes of `file` block.
 ///
 /// # Errors
-/// Returns errors of fcntl(2), which does not fail for an open file.
+/// Returns the errors of fcntl(2), which does not fail for an open file.
 pub fn set_blocking(file: &File, is_blocking: bool) -> io::Result<()> {
     // SAFETY: F_GETFL takes no argument.
     let flags = crate::check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) })?;

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Starts to write the dirty pages among `bytes` bytes (0: to the end of the file), from offset
-/// `from` on, to the device. Does not wait for the device.
+/// Starts to write dirty pages to the device: those in the `bytes` bytes that start at offset
+/// `from`, or in the rest of the file if `bytes` is 0. Does not wait for the device.
 ///
 /// # Errors
 /// Returns ESPIPE if the file is not a regular one; EIO, ENOSPC.
@@ -17,8 +17,8 @@ pub fn start_writing(file: &File, from: i64, bytes: i64) -> io::Result<()> {
     .map(drop)
 }
 
-/// Drops from memory the clean pages among `bytes` bytes (0: to the end of the file), from offset
-/// `from` on. The next read then goes to the device.
+/// Drops clean pages from memory: those in the `bytes` bytes that start at offset `from`, or in the
+/// rest of the file if `bytes` is 0. The next read of these pages then goes to the device.
 ///
 /// # Errors
 /// Returns ESPIPE if the file is not a regular one.

@@ -1,16 +1,16 @@
 //! Waits on a word in memory: futex(2), between threads of this process.
 //!
-//! The functions call the kernel directly: the C library has no wrapper, and its locks do more than
-//! a wait and a wake-up.
+//! The functions call the kernel directly, because the C library has no wrapper for futex(2), and
+//! its locks do more than a wait and a wake-up.
 
 use std::io;
 use std::sync::atomic::AtomicU32;
 
-/// Sleeps while `word` is `expected`. Returns at once if it has another value, and early if a
-/// signal comes, so the caller must read the word again.
+/// Sleeps while `word` is `expected`. Returns at once if `word` has another value, and early if a
+/// signal arrives, so the caller must read the word again.
 ///
 /// # Errors
-/// Returns errors of futex(2) except EAGAIN and EINTR, for which it returns `Ok`.
+/// Returns the errors of futex(2) except EAGAIN and EINTR, for which it returns `Ok`.
 #[inline]
 pub fn wait(word: &AtomicU32, expected: u32) -> io::Result<()> {
     // SAFETY: FUTEX_WAIT reads the four aligned bytes at `word`, which outlives the call; a null
@@ -35,7 +35,7 @@ pub fn wait(word: &AtomicU32, expected: u32) -> io::Result<()> {
 /// Wakes at most `count` threads that sleep on `word`; returns the number woken.
 ///
 /// # Errors
-/// Returns errors of futex(2), which does not fail for a word of this process.
+/// Returns the errors of futex(2), which does not fail for a word of this process.
 #[inline]
 pub fn wake(word: &AtomicU32, count: i32) -> io::Result<usize> {
     // SAFETY: FUTEX_WAKE uses the address of `word` as a key, and reads and writes nothing.
@@ -74,7 +74,7 @@ mod tests {
                 }
             }
         });
-        // The word stays 0 until the kernel reports a sleeper, so it is the wake-up that ends the
+        // The word stays 0 until the kernel reports a sleeper, so only the wake-up can end the
         // sleep.
         while wake(&word, 1).unwrap() == 0 {
             std::thread::yield_now();

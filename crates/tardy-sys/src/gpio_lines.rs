@@ -81,11 +81,11 @@ pub fn output(chip: &Path, offset: u32) -> io::Result<OutputLine> {
     request(chip, offset, OUTPUT).map(OutputLine)
 }
 
-/// Claims line `offset` of `chip` as an input that reports both edges. If `waits`, reads wait for
-/// an edge.
+/// Claims line `offset` of `chip` as an input that reports both edges. If `waits` is set, reads
+/// wait for an edge.
 ///
 /// # Errors
-/// Returns the errors of [`output`]; ENXIO if the line has no interrupt.
+/// Fails as [`output`] does; also returns ENXIO if the line has no interrupt.
 pub fn input(chip: &Path, offset: u32, waits: bool) -> io::Result<InputLine> {
     let line = request(chip, offset, INPUT | BOTH_EDGES)?;
     crate::file::set_blocking(&line, waits)?;
@@ -132,7 +132,7 @@ impl OutputLine {
     /// Drives the line high or low.
     ///
     /// # Errors
-    /// Returns errors of the chip.
+    /// Returns the errors of the chip's driver.
     #[inline]
     pub fn set(&self, is_high: bool) -> io::Result<()> {
         let values = Values {
@@ -153,7 +153,7 @@ impl InputLine {
     /// Returns whether the line is high.
     ///
     /// # Errors
-    /// Returns errors of the chip.
+    /// Returns the errors of the chip's driver.
     pub fn is_high(&self) -> io::Result<bool> {
         let mut values = Values { bits: 0, mask: 1 };
         let code = request_code(0x0e, std::mem::size_of::<Values>());
@@ -169,10 +169,11 @@ impl InputLine {
         Ok(values.bits & 1 != 0)
     }
 
-    /// Returns the next edge; `None` if reads do not wait and there is none, or if a signal came.
+    /// Returns the next edge. If reads do not wait, returns `None` when there is none; also returns
+    /// `None` if a signal arrived.
     ///
     /// # Errors
-    /// Returns errors of read(2): ENODEV if the chip was unplugged.
+    /// Returns the errors of read(2), such as ENODEV if the chip was unplugged.
     #[inline]
     pub fn edge(&mut self) -> io::Result<Option<Edge>> {
         let mut event = [0; EVENT_BYTES];

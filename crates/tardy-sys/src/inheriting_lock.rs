@@ -4,8 +4,8 @@
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A lock whose owner inherits the priority of waiting threads. When it is released, the kernel
-/// passes it to the waiting thread of the highest priority.
+/// A lock whose owner inherits the priority of waiting threads. On release, the kernel passes the
+/// lock to the waiting thread with the highest priority.
 #[derive(Debug, Default)]
 pub struct InheritingLock(AtomicU32);
 
@@ -16,7 +16,7 @@ impl InheritingLock {
         Self(AtomicU32::new(0))
     }
 
-    /// Acquires the lock if it is free, without futex(2). Returns whether it was free.
+    /// Acquires the lock if it is free, without calling futex(2). Returns whether it was free.
     #[inline]
     #[must_use]
     pub fn try_lock(&self) -> bool {
@@ -29,8 +29,8 @@ impl InheritingLock {
     /// Acquires the lock, and waits until it is free.
     ///
     /// # Errors
-    /// Returns EDEADLK if the thread holds it already; ENOSYS if the kernel lacks such locks; ESRCH
-    /// if the owner has ended.
+    /// Returns EDEADLK if the thread already owns the lock; ENOSYS if the kernel lacks such locks;
+    /// ESRCH if the owner has ended.
     #[inline]
     pub fn lock(&self) -> io::Result<()> {
         if self.try_lock() {
@@ -38,17 +38,17 @@ impl InheritingLock {
         }
         loop {
             match operate(&self.0, libc::FUTEX_LOCK_PI) {
-                // The lock was not acquired, because its owner is about to end, or a signal came.
+                // The lock was not acquired, because its owner is about to end or a signal arrived.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => {}
                 result => return result,
             }
         }
     }
 
-    /// Releases the lock, to a waiting thread if there is one.
+    /// Releases the lock and passes it to a waiting thread if there is one.
     ///
     /// # Errors
-    /// Returns EPERM if another thread holds it.
+    /// Returns EPERM if another thread owns the lock.
     #[inline]
     pub fn unlock(&self) -> io::Result<()> {
         let me = crate::sched::thread_id() as u32;

@@ -1,5 +1,5 @@
-//! Functions that only the first process of a machine needs: it collects all children (waitpid(2)),
-//! with a time limit (sigtimedwait(2)), and switches the machine off (reboot(2)).
+//! Functions for the first process of a machine (init): collecting all children (waitpid(2)), with
+//! a time limit (sigtimedwait(2)), and switching the machine off (reboot(2)).
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -27,7 +27,7 @@ fn child_signal() -> io::Result<libc::sigset_t> {
 /// before the first child and the first thread are started.
 ///
 /// # Errors
-/// Returns errors of pthread_sigmask(3), which does not fail here.
+/// Returns the errors of pthread_sigmask(3), which does not fail here.
 pub fn hold_back_child_signal() -> io::Result<()> {
     let set = child_signal()?;
     // SAFETY: `set` is initialised, and a null old mask is allowed.
@@ -53,12 +53,12 @@ pub fn collect_child() -> io::Result<Option<(u32, ExitStatus)>> {
     }
 }
 
-/// Waits until a child ends, for at most `limit`. Returns early if SIGCHLD is still pending from a
-/// child that was collected before. Call [`hold_back_child_signal`] first.
+/// Waits until a child ends, for at most `limit`. May return early, because SIGCHLD can still be
+/// pending for a child that was already collected. Call [`hold_back_child_signal`] first.
 ///
 /// # Errors
-/// Returns `EINTR` if another signal was handled. `EAGAIN` means that the time was up, and is no
-/// error.
+/// Returns `EINTR` if another signal was handled. If no child ends in time (`EAGAIN`), returns
+/// `Ok`.
 pub fn wait_for_child(limit: Duration) -> io::Result<()> {
     let set = child_signal()?;
     let limit = libc::timespec {
@@ -94,9 +94,9 @@ pub fn power_off() -> io::Error {
 mod tests {
     use super::*;
 
-    // `collect_child` collects any child of the process, including those of other tests, so this
-    // test runs itself again in a separate process. `power_off` needs no test here, because every
-    // guest of the lab ends with it.
+    // `collect_child` also collects children of other tests in the process, so this test runs
+    // itself again in a separate process. `power_off` needs no test here, because every guest of
+    // the lab calls it at its end.
     #[test]
     fn an_ended_child_is_waited_for_and_collected() {
         const MARK: &str = "TARDY_TEST_INIT";
@@ -136,8 +136,8 @@ mod tests {
 
     #[test]
     fn waiting_ends_with_the_time_limit() {
-        // A signal may be pending from a child of another test. Without one, the call takes the
-        // whole time.
+        // A signal may be pending from a child of another test. If none is pending, the call waits
+        // for the whole time limit.
         let limit = Duration::from_millis(20);
         let waits = || {
             let begin = std::time::Instant::now();

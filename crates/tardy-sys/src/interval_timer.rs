@@ -12,7 +12,7 @@ impl IntervalTimer {
     /// other threads exist.
     ///
     /// # Errors
-    /// Returns errors of sigprocmask(2), which does not fail here.
+    /// Returns the errors of sigprocmask(2), which does not fail here.
     pub fn block() -> io::Result<Self> {
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: sigemptyset initialises the set it is given, and cannot fail for a valid pointer.
@@ -47,7 +47,7 @@ impl IntervalTimer {
     /// Stops the timer.
     ///
     /// # Errors
-    /// Returns errors of setitimer(2), which does not fail here.
+    /// Returns the errors of setitimer(2), which does not fail here.
     pub fn stop(&self) -> io::Result<()> {
         self.start(0)
     }
@@ -55,7 +55,7 @@ impl IntervalTimer {
     /// Waits for the signal, in any thread.
     ///
     /// # Errors
-    /// Returns errors of sigwaitinfo(2) except EINTR.
+    /// Returns the errors of sigwaitinfo(2) except EINTR.
     #[inline]
     pub fn wait(&self) -> io::Result<()> {
         loop {
@@ -75,8 +75,8 @@ mod tests {
 
     #[test]
     fn the_signal_comes_to_the_thread_that_waits() {
-        // Only this thread of the test process blocks SIGALRM. The signal is sent to this thread,
-        // so no other thread gets it.
+        // Only this thread of the test process blocks SIGALRM, and raise(2) sends the signal to
+        // this thread.
         std::thread::spawn(|| {
             let timer = IntervalTimer::block().unwrap();
             // SAFETY: raise sends the signal to this thread, which blocks it, so it stays pending.

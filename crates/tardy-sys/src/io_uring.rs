@@ -10,7 +10,7 @@ use io_uring::{IoUring, opcode, squeue};
 pub struct Ring {
     rings: IoUring,
     /// Whether a request could not be submitted. Such a request stays in the ring and points to
-    /// memory that is not valid any more, so no later request may be submitted.
+    /// memory that may be reused, so no later request may be submitted.
     is_broken: bool,
 }
 
@@ -30,7 +30,7 @@ impl Ring {
     /// Waits until `due`, in ns of CLOCK_MONOTONIC, with one timeout request.
     ///
     /// # Errors
-    /// Returns EINVAL for a negative time; errors of io_uring_enter(2) except EINTR.
+    /// Returns EINVAL for a negative time, or the errors of io_uring_enter(2) except EINTR.
     #[inline]
     pub fn sleep_until(&mut self, due: i64) -> io::Result<()> {
         self.timeout(due, TimeoutFlags::ABS)
@@ -39,7 +39,7 @@ impl Ring {
     /// Waits for `duration` ns with one timeout request.
     ///
     /// # Errors
-    /// Returns the errors of [`Ring::sleep_until`].
+    /// Fails as [`Ring::sleep_until`] does.
     #[inline]
     pub fn sleep_for(&mut self, duration: i64) -> io::Result<()> {
         self.timeout(duration, TimeoutFlags::empty())
@@ -48,7 +48,7 @@ impl Ring {
     /// Submits a request that does nothing, and waits for its completion.
     ///
     /// # Errors
-    /// Returns errors of io_uring_enter(2) except EINTR.
+    /// Returns the errors of io_uring_enter(2) except EINTR.
     #[inline]
     pub fn nop(&mut self) -> io::Result<()> {
         self.submit(&opcode::Nop::new().build())
@@ -74,10 +74,10 @@ impl Ring {
                 "an earlier request could not be submitted",
             ));
         }
-        // SAFETY: the time of a timeout lives in the caller. The kernel copies it when it takes the
-        // request (io_uring/timeout.c, __io_timeout_prep), which is before this function returns
-        // successfully. After an error, nothing is submitted any more. Other requests of this file
-        // contain no pointer.
+        // SAFETY: the caller owns the time of a timeout. The kernel copies the time when it takes
+        // the request (io_uring/timeout.c, __io_timeout_prep), and this function returns
+        // successfully only after that. After an error, nothing is submitted any more. Other
+        // requests of this file contain no pointer.
         unsafe { self.rings.submission().push(request) }
             .map_err(|_| io::Error::other("a request is already pending"))?;
         loop {

@@ -1,4 +1,4 @@
-//! Distinguishes settings of the kernel from files on a disk: open(2) with O_PATH, fstatfs(2).
+//! Distinguishes kernel settings from files on a disk: open(2) with O_PATH, fstatfs(2).
 
 use std::fs::File;
 use std::io;
@@ -19,11 +19,12 @@ const KERNELS: [u32; 6] = [
     0x7472_6163,
 ];
 
-/// Opens the file that currently has this name. The descriptor only serves to open the same file
-/// again through [`crate::private_folder::inside`], even if another file gets the name.
+/// Opens the file that currently has this name. The descriptor is only used to open the same file
+/// again through [`crate::private_folder::inside`], even if another file has got its name by then.
 ///
 /// # Errors
-/// Returns errors of open(2); `InvalidInput` if the path is a link, a folder, a FIFO or a device.
+/// Returns the errors of open(2), or `InvalidInput` if the path is a link, a folder, a FIFO or a
+/// device.
 pub fn pin(path: &Path) -> io::Result<File> {
     let file = file::open_path(path, libc::O_NOFOLLOW)?;
     match regular_file::name(file.metadata()?.file_type()) {
@@ -38,7 +39,7 @@ pub fn pin(path: &Path) -> io::Result<File> {
 /// Returns whether the file is on a file system whose files belong to the kernel.
 ///
 /// # Errors
-/// Returns errors of fstatfs(2).
+/// Returns the errors of fstatfs(2).
 pub fn is_kernels(file: &File) -> io::Result<bool> {
     let mut stat = MaybeUninit::<libc::statfs>::uninit();
     // SAFETY: the descriptor is open, and `stat` is valid for writing one statfs.
@@ -58,7 +59,7 @@ mod tests {
         let is_kernels = |path: &str| is_kernels(&pin(Path::new(path)).unwrap()).unwrap();
         assert!(is_kernels("/proc/sys/kernel/core_pattern"));
         assert!(is_kernels("/sys/kernel/mm/transparent_hugepage/enabled"));
-        // The file has mode 0200, and the kernel lets nobody read it.
+        // The file has mode 0200, so nobody can read it, not even root.
         assert!(is_kernels("/proc/sys/vm/drop_caches"));
         assert!(!is_kernels("/etc/passwd"));
     }

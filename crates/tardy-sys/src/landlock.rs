@@ -29,8 +29,8 @@ struct Beneath {
 /// open are not affected. Call this before other threads exist.
 ///
 /// # Errors
-/// Returns ENOSYS if the kernel lacks Landlock; EOPNOTSUPP if Landlock is switched off; errors of
-/// open(2).
+/// Returns ENOSYS if the kernel lacks Landlock; EOPNOTSUPP if Landlock is switched off; or the
+/// errors of open(2).
 pub fn write_only_below<P: AsRef<Path>>(paths: &[P]) -> io::Result<()> {
     // SAFETY: with the flag for the version, the kernel accesses no memory.
     let version = unsafe {
@@ -110,9 +110,9 @@ mod tests {
         fs::create_dir_all(&own).unwrap();
         fs::write(&file, "").unwrap();
         fs::write(place.join("other"), "kept").unwrap();
-        // The file has mode 0200, and the kernel lets nobody read it.
+        // The file has mode 0200, so nobody can read it, not even root.
         let switch = Path::new("/proc/sys/vm/drop_caches");
-        // A restriction belongs to a thread, so the test restricts a new one.
+        // A restriction belongs to a thread, so the test restricts a new thread.
         let thread = std::thread::spawn({
             let place = place.clone();
             move || {

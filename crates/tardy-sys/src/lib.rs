@@ -1,8 +1,8 @@
 //! The kernel facilities that tardy uses, one file each. This crate has all unsafe code of the
 //! project, except the shared memory of `tardy-app`.
 //!
-//! This crate contains no policy and prints nothing: a wrapper returns `io::Result` and owns what
-//! it opened. Times are nanoseconds in an `i64`.
+//! It decides nothing and prints nothing: a wrapper returns `io::Result` and owns what it opened.
+//! Times are nanoseconds in an `i64`.
 
 pub mod affinity;
 pub mod bpf;
@@ -68,7 +68,7 @@ pub mod watched;
 
 use std::io;
 
-/// Turns a C return value of -1 into the error in `errno`.
+/// Converts a C function's return value of -1 to the error in `errno`.
 fn check(value: libc::c_int) -> io::Result<libc::c_int> {
     if value == -1 {
         Err(io::Error::last_os_error())

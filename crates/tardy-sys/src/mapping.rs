@@ -5,20 +5,21 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 
-/// Size of a page in bytes, on every architecture that tardy is built for, in its usual
-/// configuration. A larger page is touched several times. This takes longer, but is still correct.
+/// Size of a page in bytes, in the usual configuration of every architecture that tardy is built
+/// for. A larger page is touched several times. For a larger page, this takes longer, but is still
+/// correct.
 pub const PAGE_BYTES: usize = 4096;
-/// Size of a cache line in bytes, on nearly every CPU that runs Linux. Longer lines are written
-/// more than once.
+/// Size of a cache line in bytes, on nearly every CPU that runs Linux. If lines are longer, each is
+/// written more than once.
 const LINE_BYTES: usize = 64;
 /// From include/uapi/asm-generic/mman-common.h.
 const MADV_COLLAPSE: libc::c_int = 25;
 
-/// A mapping that only this process uses, or that it shares with a file. Readable and writable
-/// unless another protection is set; unmapped on drop.
+/// A mapping that only this process uses, or that it shares with a file. It is readable and
+/// writable unless another protection is set, and is unmapped on drop.
 ///
-/// There is no slice of the memory, because pages may be protected, or shared with another process.
-/// All access is through methods.
+/// The memory can be accessed only through methods. They return no slice of the memory, because
+/// pages may be protected, or shared with another process.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<libc::c_void>,
@@ -75,7 +76,7 @@ impl Mapping {
         self.bytes
     }
 
-    /// Returns false: an empty mapping cannot be made.
+    /// Returns false, because an empty mapping cannot be made.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
@@ -86,15 +87,15 @@ impl Mapping {
         self.start.as_ptr()
     }
 
-    /// Writes the first byte even if it is protected. The handler of the fault must allow the write
-    /// in the end.
+    /// Writes the first byte even if it is protected. The handler of the fault must then eventually
+    /// allow the write.
     pub(crate) fn write_even_if_protected(&mut self) {
         // SAFETY: the first byte is mapped, and a volatile write of one byte needs no alignment. If
         // the byte is protected, the CPU faults and repeats the write when the handler returns.
         unsafe { self.start.as_ptr().cast::<u8>().write_volatile(1) };
     }
 
-    /// Returns the sum of all words in [`from`, `to`). Each word is read individually, so the
+    /// Returns the sum of all words in [`from`, `to`). Each word is read by a volatile read, so the
     /// compiler cannot vectorise the reads.
     ///
     /// # Panics
@@ -118,7 +119,7 @@ impl Mapping {
             let word = unsafe { words.add(index) };
             // SAFETY: the mapping is readable, and its bytes are zeros or those of a file. While
             // `self` is borrowed, only another process that shares the file can write. The read
-            // then returns the old or the new value, and only the sum is returned.
+            // then returns either the old or the new value, and only the sum is used.
             unsafe { word.read_volatile() }
         };
         (0..(to - from) / 8).fold(0, |sum: u64, index| sum.wrapping_add(word(index)))
@@ -127,10 +128,10 @@ impl Mapping {
     /// Reads `bytes` bytes of the file, from `at` on, to the start of the mapping.
     ///
     /// # Errors
-    /// Returns errors of pread(2); `UnexpectedEof` if the file ends earlier.
+    /// Returns the errors of pread(2), or `UnexpectedEof` if the file ends earlier.
     ///
     /// # Panics
-    /// Panics if the mapping is shorter.
+    /// Panics if the mapping is shorter than `bytes`.
     pub fn fill_from(&mut self, file: &File, at: i64, bytes: usize) -> io::Result<()> {
         assert!(bytes <= self.bytes, "{bytes} of {} bytes", self.bytes);
         // SAFETY: the kernel writes `bytes` bytes to the mapping, which is at least that long
@@ -157,7 +158,7 @@ impl Mapping {
     /// writes.
     ///
     /// # Panics
-    /// Panics like [`Mapping::touch`].
+    /// Panics as [`Mapping::touch`] does.
     pub fn touch_lines(&mut self, from: usize, to: usize) -> usize {
         self.touch_every(from, to, LINE_BYTES)
     }
@@ -166,7 +167,7 @@ impl Mapping {
     /// writes.
     ///
     /// # Panics
-    /// Panics like [`Mapping::touch`], and if `step` is 0.
+    /// Panics as [`Mapping::touch`] does, and if `step` is 0.
     pub fn touch_every(&mut self, from: usize, to: usize, step: usize) -> usize {
         assert!(
             self.writable && from <= to && to <= self.bytes,
@@ -187,12 +188,13 @@ impl Mapping {
         writes
     }
 
-    /// Sets whether the pages of [`from`, `to`) may be written. Both must be multiples of the page
-    /// size. Once pages are write-protected, [`Mapping::touch`] panics until one call has made the
-    /// whole mapping writable.
+    /// Sets whether the pages of [`from`, `to`) may be written. `from` and `to` must be multiples
+    /// of the page size. After pages were write-protected, [`Mapping::touch`] panics until one call
+    /// has made the whole mapping writable.
     ///
     /// # Errors
-    /// Returns EINVAL if the range does not consist of pages; ENOMEM at the limit of mappings.
+    /// Returns EINVAL if the range does not consist of whole pages; ENOMEM if the process would
+    /// exceed its maximum number of mappings.
     pub fn set_writable(&mut self, from: usize, to: usize, writable: bool) -> io::Result<()> {
         self.check_range(from, to)?;
         let protection = if writable {
@@ -209,11 +211,11 @@ impl Mapping {
         Ok(())
     }
 
-    /// Returns the pages of [`from`, `to`) to the kernel (MADV_DONTNEED). Afterwards they read as
-    /// zeros, or as the file's content.
+    /// Gives the pages of [`from`, `to`) back to the kernel (MADV_DONTNEED). Afterwards these pages
+    /// read as zeros, or as the file's content.
     ///
     /// # Errors
-    /// Returns EINVAL if the range does not consist of pages, or if pages are locked.
+    /// Returns EINVAL if the range does not consist of whole pages, or if pages are locked.
     pub fn discard(&mut self, from: usize, to: usize) -> io::Result<()> {
         self.check_range(from, to)?;
         // SAFETY: `from` is within the mapping (checked above).
@@ -227,7 +229,8 @@ impl Mapping {
     /// Requests small pages only, so that a fault adds one page instead of two megabytes.
     ///
     /// # Errors
-    /// Returns EINVAL if the kernel lacks transparent huge pages; all pages are small then.
+    /// Returns EINVAL if the kernel lacks transparent huge pages; in this case, all pages are small
+    /// anyway.
     pub fn forbid_huge_pages(&mut self) -> io::Result<()> {
         // SAFETY: the range is exactly this mapping.
         crate::check(unsafe {
@@ -246,12 +249,12 @@ impl Mapping {
             .map(drop)
     }
 
-    /// Makes the kernel merge small pages into huge ones now; khugepaged would do so at some later
-    /// time (MADV_COLLAPSE, Linux 6.1).
+    /// Makes the kernel merge small pages into huge ones now (MADV_COLLAPSE, Linux 6.1). Otherwise
+    /// khugepaged would do so at some later time.
     ///
     /// # Errors
-    /// Returns EINVAL in older kernels, and if no huge page fits; EAGAIN, EBUSY or ENOMEM if pages
-    /// cannot be merged at the moment.
+    /// Returns EINVAL in older kernels, and if no huge page fits; EAGAIN, EBUSY or ENOMEM if the
+    /// pages cannot be merged at the moment.
     pub fn collapse(&mut self) -> io::Result<()> {
         // SAFETY: the range is exactly this mapping; its content does not change.
         crate::check(unsafe { libc::madvise(self.start.as_ptr(), self.bytes, MADV_COLLAPSE) })
@@ -325,7 +328,7 @@ mod tests {
         let advised = mapping.ask_for_huge_pages();
         assert!(advised.is_ok() || is_old(advised));
         mapping.touch(0, 4 << 20);
-        // The machine may lack memory for huge pages, so an error is accepted.
+        // The machine may have too little memory for huge pages, so the test accepts an error.
         let _ = mapping.collapse();
         assert_eq!(
             mapping.touch(0, 4 << 20),

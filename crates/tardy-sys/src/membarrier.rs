@@ -10,7 +10,7 @@ const REGISTER_GLOBAL_EXPEDITED: libc::c_int = 1 << 2;
 const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
 const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 
-/// Returns whether the kernel has the barrier over all processes, which waits for an RCU grace
+/// Returns whether the kernel supports the barrier over all processes, which waits for an RCU grace
 /// period.
 ///
 /// # Errors
@@ -28,7 +28,7 @@ pub fn global() -> io::Result<()> {
     call(GLOBAL).map(drop)
 }
 
-/// The CPUs that an expedited barrier interrupts.
+/// Which CPUs an expedited barrier interrupts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
     /// CPUs that are running a thread of the calling process (Linux 4.14).

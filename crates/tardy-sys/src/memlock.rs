@@ -1,4 +1,5 @@
-//! Locks memory (mlockall(2)), and touches the stack that the measuring loop will use.
+//! Locks memory (mlockall(2)), and touches the stack that the measuring loop will use, so that the
+//! loop takes no page faults.
 
 use std::io;
 
@@ -15,14 +16,15 @@ pub fn lock_all() -> io::Result<()> {
 /// Unlocks all memory.
 ///
 /// # Errors
-/// Returns errors of munlockall(2).
+/// Returns the errors of munlockall(2).
 pub fn unlock_all() -> io::Result<()> {
     // SAFETY: munlockall has no preconditions.
     crate::check(unsafe { libc::munlockall() }).map(drop)
 }
 
-/// Checks whether `bytes` more may be mapped, without taking memory. After [`lock_all`], the kernel
-/// refuses a mapping beyond RLIMIT_MEMLOCK, such as the stack of a new thread.
+/// Checks whether `bytes` more can be mapped. The mapping takes no memory and is removed at once.
+/// After [`lock_all`], the kernel refuses a mapping beyond RLIMIT_MEMLOCK, such as the stack of a
+/// new thread.
 ///
 /// # Errors
 /// Returns EAGAIN if the limit is exceeded; ENOMEM.
@@ -39,7 +41,7 @@ pub fn check_room(bytes: usize) -> io::Result<()> {
 }
 
 /// Touches 64 KiB of the calling thread's stack, so that its loop takes no page faults there. The
-/// stack must be larger.
+/// stack must be larger than that.
 #[inline(never)]
 pub fn touch_stack() {
     let mut pages = [0_u8; 64 * 1024];

@@ -21,8 +21,8 @@ pub fn create(name: &str) -> io::Result<File> {
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
-/// Creates a file in `folder`'s file system. The file never has a name, so the kernel removes it
-/// when its last descriptor is closed.
+/// Creates a file on the file system of `folder`. The file never has a name, so the kernel removes
+/// it when its last descriptor is closed.
 ///
 /// # Errors
 /// Returns EOPNOTSUPP or EISDIR if the file system does not support such files; ENOENT, EACCES,

@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Size of a message in bytes.
 const MESSAGE_BYTES: usize = 8;
 
-/// An unnamed queue of one-word messages. Sending blocks while it is full, receiving while it is
-/// empty.
+/// An unnamed queue of one-word messages. Sending blocks while the queue is full, and receiving
+/// blocks while it is empty.
 #[derive(Debug)]
 pub struct MessageQueue(OwnedFd);
 
 impl MessageQueue {
-    /// Creates a queue for `capacity` messages. Without CAP_SYS_RESOURCE,
-    /// /proc/sys/fs/mqueue/msg_max limits the capacity, usually to 10.
+    /// Creates a queue for `capacity` messages. Without CAP_SYS_RESOURCE, the capacity is limited
+    /// by /proc/sys/fs/mqueue/msg_max, which is usually 10.
     ///
     /// # Errors
     /// Returns ENOSYS in kernels without message queues; EINVAL for a capacity of 0 or beyond the
@@ -46,16 +46,16 @@ impl MessageQueue {
         // SAFETY: on Linux a queue is a file descriptor. The descriptor was just opened, and
         // nothing else owns it.
         let queue = Self(unsafe { OwnedFd::from_raw_fd(fd) });
-        // SAFETY: the name ends with a zero byte. A queue without a name disappears with its last
-        // descriptor, however the tool ends.
+        // SAFETY: the name ends with a zero byte. A queue without a name disappears when its last
+        // descriptor is closed, no matter how the tool ends.
         crate::check(unsafe { libc::mq_unlink(name.as_ptr()) })?;
         Ok(queue)
     }
 
-    /// Appends `word` to the queue, and waits while the queue is full.
+    /// Waits while the queue is full; then appends `word`.
     ///
     /// # Errors
-    /// Returns errors of mq_send(3) except EINTR.
+    /// Returns the errors of mq_send(3) except EINTR.
     #[inline]
     pub fn send(&self, word: u64) -> io::Result<()> {
         let message = word.to_ne_bytes();
@@ -75,10 +75,10 @@ impl MessageQueue {
         }
     }
 
-    /// Removes the first word from the queue and returns it, and waits while the queue is empty.
+    /// Waits while the queue is empty; then removes its first word and returns it.
     ///
     /// # Errors
-    /// Returns errors of mq_receive(3) except EINTR.
+    /// Returns the errors of mq_receive(3) except EINTR.
     #[inline]
     pub fn receive(&self) -> io::Result<u64> {
         let mut message = [0_u8; MESSAGE_BYTES];

@@ -7,8 +7,8 @@ use std::ptr::NonNull;
 /// A readable and writable `MAP_SHARED` mapping of a file, unmapped when dropped.
 ///
 /// All accesses are volatile. Reads are one byte wide; writes are eight bytes wide where the offset
-/// is aligned, otherwise one byte. The file may be the memory of a device: a `memcpy` that the
-/// compiler generates may use unaligned or vector accesses, which fail on device memory of some
+/// is aligned, otherwise one byte. The file may be the memory of a device, and a `memcpy` by the
+/// compiler may use unaligned or vector accesses, which fail on device memory of some
 /// architectures.
 #[derive(Debug)]
 pub struct SharedMapping {
@@ -20,8 +20,8 @@ impl SharedMapping {
     /// Maps the first `length` bytes of `file`, which must be open for reading and writing.
     ///
     /// # Errors
-    /// Returns errors of mmap(2): `EINVAL` for a length of zero, `EACCES` for a file opened without
-    /// write permission.
+    /// Returns the errors of mmap(2), such as `EINVAL` for a length of zero, or `EACCES` for a file
+    /// opened without write permission.
     pub fn new(file: BorrowedFd<'_>, length: usize) -> io::Result<Self> {
         // SAFETY: a null hint without MAP_FIXED lets the kernel choose unused addresses, so no
         // existing object is touched. The kernel checks the descriptor and the length.
@@ -49,7 +49,7 @@ impl SharedMapping {
         self.length
     }
 
-    /// Returns false: the kernel refuses an empty mapping.
+    /// Returns false, because the kernel refuses an empty mapping.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length == 0

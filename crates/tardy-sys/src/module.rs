@@ -1,4 +1,4 @@
-//! Loading kernel modules (finit_module(2)).
+//! Loads kernel modules: finit_module(2).
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -9,8 +9,8 @@ use std::os::fd::AsRawFd;
 /// `NAME=VALUE`, separated by spaces.
 ///
 /// # Errors
-/// Returns errors of finit_module(2): `EPERM` without `CAP_SYS_MODULE`, `ENOEXEC` for a file that
-/// is not a module of this kernel, `EEXIST` if it is loaded already.
+/// Returns the errors of finit_module(2), such as `EPERM` without `CAP_SYS_MODULE`, `ENOEXEC` for a
+/// file that is not a module of this kernel, `EEXIST` if it is loaded already.
 pub fn load(file: &File, parameters: &CStr) -> io::Result<()> {
     // SAFETY: the descriptor is open while `file` is borrowed, the parameters are NUL-terminated by
     // their type, and the flags are zero. The kernel checks the module itself.

@@ -26,7 +26,7 @@ pub fn mount(source: &str, target: &Path, kind: &str, options: &str) -> io::Resu
 /// and without device files unless `kind` is devtmpfs.
 ///
 /// # Errors
-/// Returns the errors of [`mount`].
+/// Fails as [`mount`] does.
 pub fn mount_kernel_file_system(kind: &str, target: &Path) -> io::Result<()> {
     let flags = if kind == "devtmpfs" {
         libc::MS_NOSUID
@@ -45,8 +45,8 @@ const MOUNT_ATTR_NODEV: libc::c_uint = 4;
 const MOUNT_ATTR_NOEXEC: libc::c_uint = 8;
 
 /// Mounts a kernel file system of type `kind` without attaching it to a folder (Linux 5.2). Only
-/// this process reaches its files, through `/proc/self/fd/N` of the returned descriptor. When the
-/// descriptor is closed, the mount disappears, also if the process is killed.
+/// this process reaches its files, through `/proc/self/fd/N` of the returned descriptor. The mount
+/// disappears when the descriptor is closed, which also happens if the process is killed.
 ///
 /// # Errors
 /// Returns EPERM without CAP_SYS_ADMIN; ENODEV if the kernel lacks the file system; ENOSYS on older
@@ -88,7 +88,7 @@ fn owned(made: libc::c_long) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// Stops the propagation of mounts between this mount namespace and others, in both directions.
+/// Stops mounts from propagating between this mount namespace and others, in both directions.
 ///
 /// # Errors
 /// Returns EPERM without CAP_SYS_ADMIN.
@@ -127,11 +127,12 @@ fn call(
     .map(drop)
 }
 
-/// Unmounts `target`. With `detach`, this works even while files are open; they can be used until
-/// they are closed.
+/// Unmounts `target`. With `detach`, this works even while files are open; processes can use these
+/// files until they close them.
 ///
 /// # Errors
-/// Returns EINVAL if nothing is mounted there; EBUSY; EPERM; ENOENT.
+/// Returns EINVAL if nothing is mounted there, and the other errors of umount2(2), such as EBUSY,
+/// EPERM and ENOENT.
 pub fn unmount(target: &Path, detach: bool) -> io::Result<()> {
     let target = CString::new(target.as_os_str().as_bytes())?;
     let flags = if detach { libc::MNT_DETACH } else { 0 };

@@ -6,8 +6,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// The kind of namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Namespace {
-    /// Process numbers, for children that are started from now on. The first child is the
-    /// namespace's init process; when it ends, the kernel kills all others.
+    /// Process numbers; only children that are started later are in the namespace. The first child
+    /// is the namespace's init process; when it ends, the kernel kills all others.
     Processes,
     /// Like `Processes`, in a new user namespace, for callers without CAP_SYS_ADMIN. The caller
     /// must write the namespace's user and group maps.
@@ -22,9 +22,9 @@ pub enum Namespace {
 /// the thread's future children.
 ///
 /// # Errors
-/// Returns EPERM without CAP_SYS_ADMIN (or if user namespaces are forbidden); EINVAL if the kernel
-/// lacks this kind of namespace, or, for [`Namespace::ProcessesAsUser`], if the process has several
-/// threads; ENOSPC or EUSERS at the limit of namespaces.
+/// Returns EPERM without CAP_SYS_ADMIN, or if user namespaces are forbidden. Returns EINVAL if the
+/// kernel lacks this kind of namespace; for [`Namespace::ProcessesAsUser`], also if the process has
+/// several threads. Returns ENOSPC or EUSERS if there are already as many namespaces as allowed.
 pub fn unshare(namespace: Namespace) -> io::Result<()> {
     let flags = match namespace {
         Namespace::Processes => libc::CLONE_NEWPID,
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn a_namespace_is_had_or_the_reason_is_named() {
-        // A host name namespace belongs to a thread, so the test moves a separate thread.
+        // The namespace of the host name belongs to a thread, so the test moves a separate thread.
         std::thread::spawn(|| match unshare(Namespace::HostName) {
             Ok(()) => assert_ne!(
                 std::fs::read_link("/proc/thread-self/ns/uts").unwrap(),

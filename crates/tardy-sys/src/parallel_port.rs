@@ -12,7 +12,7 @@ const EXCLUSIVE: u32 = code(NONE, 0x8f, 0);
 const WRITE_DATA: u32 = code(WRITE, 0x86, 1);
 const TAKE_INTERRUPTS: u32 = code(READ, 0x93, size_of::<libc::c_int>());
 
-/// Directions of asm-generic/ioctl.h, which most architectures use.
+/// Direction bits of ioctl(2) requests from asm-generic/ioctl.h, which most architectures use.
 const NONE: u32 = 0;
 const WRITE: u32 = 1;
 const READ: u32 = 2;
@@ -48,7 +48,7 @@ impl ParallelPort {
     /// Sets the eight data lines.
     ///
     /// # Errors
-    /// Returns errors of the port.
+    /// Returns the errors of the port's driver.
     #[inline]
     pub fn write(&self, data: u8) -> io::Result<()> {
         // SAFETY: the kernel reads one byte at the pointer.
@@ -62,11 +62,11 @@ impl ParallelPort {
         .map(drop)
     }
 
-    /// Returns the number of interrupts since the last call, without waiting. While there are some,
-    /// the descriptor is readable.
+    /// Returns the number of interrupts since the last call, without waiting. While there are
+    /// unread interrupts, the descriptor is readable.
     ///
     /// # Errors
-    /// Returns errors of the port.
+    /// Returns the errors of the port's driver.
     #[inline]
     pub fn take_interrupts(&self) -> io::Result<u32> {
         let mut count: libc::c_int = 0;

@@ -13,7 +13,7 @@ use std::path::Path;
 /// The kernel's snd_pcm_uframes_t: a number of frames. A frame is a sample of each channel.
 type Frames = libc::c_ulong;
 
-/// Directions of asm-generic/ioctl.h, which most architectures use.
+/// Direction bits of ioctl(2) requests from asm-generic/ioctl.h, which most architectures use.
 const NONE: u32 = 0;
 const WRITE: u32 = 1;
 const READ: u32 = 2;
@@ -34,8 +34,8 @@ const START: u32 = code(NONE, 0x42, 0);
 const DROP: u32 = code(NONE, 0x43, 0);
 const WRITE_FRAMES: u32 = code(WRITE, 0x50, size_of::<RawTransfer>());
 
-/// SNDRV_PCM_VERSION of the interface used here. From 2.0.12 on, the software parameters contain
-/// the type of time stamps.
+/// SNDRV_PCM_VERSION of the interface used here. Since 2.0.12, the software parameters contain the
+/// type of time stamps.
 const PROTOCOL: libc::c_int = 2 << 16 | 15;
 const TSTAMP_ENABLE: libc::c_int = 1;
 const TSTAMP_TYPE_MONOTONIC: libc::c_int = 1;
@@ -47,7 +47,7 @@ const STATE_XRUN: libc::c_int = 4;
 /// channels.
 const ACCESS_INTERLEAVED: u32 = 3;
 
-/// The storage format of a sample. In all of these formats, silence is zeros.
+/// The storage format of a sample. In all of these formats, silence is all zero bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Format {
@@ -65,7 +65,7 @@ pub enum Format {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Quantity {
-    /// Bits of a frame.
+    /// Number of bits in a frame.
     FrameBits = 9,
     Channels = 10,
     /// Frames per second.
@@ -78,7 +78,7 @@ pub enum Quantity {
 
 /// The kernel's number of the first quantity (SNDRV_PCM_HW_PARAM_FIRST_INTERVAL).
 const FIRST_QUANTITY: usize = 8;
-/// Indices of access and format among the masks.
+/// Indices of the masks for the access and the format.
 const MASK_ACCESS: usize = 0;
 const MASK_FORMAT: usize = 1;
 
@@ -118,7 +118,7 @@ impl Default for Space {
 }
 
 impl Space {
-    /// Creates the space of all parameters with interleaved writing.
+    /// Creates a space that contains all values of all parameters, but only interleaved writing.
     #[must_use]
     pub fn new() -> Self {
         let everything = RawInterval {
@@ -277,15 +277,15 @@ pub struct Status {
     /// The state of the device.
     pub state: State,
     /// Time of the pointer's last movement according to the kernel, in ns on CLOCK_MONOTONIC. If
-    /// this time is before `started`, it belongs to an earlier start: the kernel sets no new time
-    /// until the pointer moves (sound/core/pcm_lib.c, update_audio_tstamp).
+    /// this time is before `started`, it belongs to an earlier playback, because the kernel sets no
+    /// new time until the pointer moves (sound/core/pcm_lib.c, update_audio_tstamp).
     pub at: i64,
     /// Time at which the device was started or stopped, in ns on CLOCK_MONOTONIC.
     pub started: i64,
     /// Number of frames written since the device was prepared.
     pub written: u64,
-    /// Number of written frames that cannot be heard yet, in the buffer after the pointer and in
-    /// later stages (a codec); 0 if the device does not play.
+    /// Number of written frames that cannot be heard yet: those in the buffer after the pointer,
+    /// and those in later stages (a codec). It is 0 if the device does not play.
     pub delay: i64,
     /// Number of free frames in the buffer.
     pub room: u64,
@@ -354,16 +354,16 @@ impl Playback {
         self.exchange(HW_REFINE, space)
     }
 
-    /// Configures the device with one set of values of `space`, to which `space` is reduced.
-    /// Playback stops when everything was played, time stamps use CLOCK_MONOTONIC, and only
+    /// Chooses one set of values from `space`, configures the device with it, and reduces `space`
+    /// to it. Playback stops when everything was played, time stamps use CLOCK_MONOTONIC, and only
     /// [`Playback::start`] starts the device.
     ///
     /// # Errors
-    /// Returns the errors of [`Playback::refine`]; errors of the driver.
+    /// Fails as [`Playback::refine`] does, or if the driver refuses the configuration.
     pub fn configure(&mut self, space: &mut Space) -> io::Result<()> {
         let mut protocol = PROTOCOL;
-        // Kernels before 5.1 lack this request, so an error is ignored. These kernels have
-        // everything else that is used here.
+        // Kernels before 5.1 lack this request, so its error is ignored. They have everything else
+        // that is used here.
         let _ = self.exchange(USER_PROTOCOL, &mut protocol);
         space.requested = u32::MAX;
         self.exchange(HW_PARAMS, space)?;
@@ -387,11 +387,11 @@ impl Playback {
         self.exchange(SW_PARAMS, &mut software)
     }
 
-    /// Prepares the device for writing and starting, with an empty buffer. Needed after the device
-    /// was configured, and after it stopped.
+    /// Prepares the device for writing and starting, with an empty buffer. This is needed after the
+    /// device was configured, and after it stopped.
     ///
     /// # Errors
-    /// Returns errors of the driver.
+    /// Returns the errors of the driver.
     pub fn prepare(&self) -> io::Result<()> {
         self.order(PREPARE)
     }
@@ -399,7 +399,7 @@ impl Playback {
     /// Starts to play the written frames.
     ///
     /// # Errors
-    /// Returns EPIPE if nothing was written; errors of the driver.
+    /// Returns EPIPE if nothing was written, or the errors of the driver.
     pub fn start(&self) -> io::Result<()> {
         self.order(START)
     }
@@ -407,7 +407,7 @@ impl Playback {
     /// Stops playback at once.
     ///
     /// # Errors
-    /// Returns errors of the driver.
+    /// Returns the errors of the driver.
     pub fn stop(&self) -> io::Result<()> {
         self.order(DROP)
     }
@@ -430,8 +430,9 @@ impl Playback {
             frames: frames as Frames,
         };
         // SAFETY: the kernel reads and writes one RawTransfer, and reads `frames` frames at its
-        // pointer. The kernel stated the bytes of a frame when the device was configured, so these
-        // frames lie in `sound`; before that, the kernel refuses the call.
+        // pointer. When the device was configured, the kernel reported the size of a frame in
+        // bytes, so these frames are within the bounds of `sound`. If the device is not configured
+        // yet, the kernel refuses the call.
         let result = crate::check(unsafe {
             libc::ioctl(
                 self.file.as_raw_fd(),
@@ -449,7 +450,7 @@ impl Playback {
     /// Reads the position of the hardware pointer.
     ///
     /// # Errors
-    /// Returns errors of the driver.
+    /// Returns the errors of the driver.
     #[inline]
     #[allow(
         clippy::unnecessary_cast,
@@ -525,8 +526,8 @@ mod tests {
     use std::mem::offset_of;
     use std::process::{Command, Stdio};
 
-    /// Returns the values of these C expressions with the kernel's header, from a compiled C
-    /// program.
+    /// Returns the values of these C expressions, which a compiled C program computes with the
+    /// kernel's header.
     fn printed_by_c(expressions: &[&str]) -> Vec<usize> {
         let program = std::env::temp_dir().join(format!("tardy-asound-{}", std::process::id()));
         let mut compiler = Command::new("cc")

@@ -1,4 +1,4 @@
-//! Timers of a thread that fire by signal: timer_create(2), timer_settime(2), timer_getoverrun(2).
+//! Timers that send a signal to a thread: timer_create(2), timer_settime(2), timer_getoverrun(2).
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -37,8 +37,8 @@ impl PosixTimer {
         Ok(Self { timer, signal })
     }
 
-    /// Arms the timer to fire at `first`, in ns of its clock, and then every `period` ns, or only
-    /// once if `period` is 0. If `first` is 0, disarms the timer.
+    /// Arms the timer to fire at `first`, in ns of its clock, and then every `period` ns; if
+    /// `period` is 0, it fires only once. If `first` is 0, disarms the timer.
     ///
     /// # Errors
     /// Returns EINVAL for a negative time.
@@ -60,8 +60,8 @@ impl PosixTimer {
         .map(drop)
     }
 
-    /// Waits until the timer fires, and returns how many expiries were missed before this one. Only
-    /// the thread that created the timer may call this.
+    /// Waits until the timer fires, and returns how many expiries have passed unnoticed before this
+    /// one. Only the thread that created the timer may call this.
     ///
     /// # Errors
     /// Returns EINTR after another signal, so the caller can check whether the clock was set.
@@ -77,7 +77,8 @@ impl Drop for PosixTimer {
     fn drop(&mut self) {
         // SAFETY: the timer was created, and is deleted only here.
         unsafe { libc::timer_delete(self.timer) };
-        // Removes a pending signal, because the next timer would take it for its own.
+        // Removes a pending signal, because the next timer that uses this signal would mistake it
+        // for its own.
         let _ = self.signal.wait_for(0);
     }
 }

@@ -1,4 +1,4 @@
-//! Checks whether a thread is still on the CPU that it should stay on. The kernel updates the
+//! Checks whether a thread is still on the CPU on which it should stay. The kernel updates the
 //! number of the current CPU in the thread's rseq(2) area (Linux 4.18 and later), so a check costs
 //! a few instructions and no system call.
 //!
@@ -6,8 +6,8 @@
 //! (`__rseq_offset` from the thread pointer); with older versions and other C libraries, this
 //! module registers an area.
 //!
-//! Each sample is checked in this way. Policy, priority and affinity are checked once per second,
-//! and by each thread at its end. The findings are `elsewhere` and `scheduling_changes` in
+//! In this way, every sample is checked. Policy, priority and affinity are checked only once per
+//! second, and by each thread at its end. The results are `elsewhere` and `scheduling_changes` in
 //! `run.json`; readers turn them into warnings.
 
 use std::cell::Cell;
@@ -29,15 +29,16 @@ struct Area {
 }
 
 const AREA_BYTES: u32 = 32;
-/// Signature of abort handlers, which this module does not use. Unregistering needs the same value
-/// as registering.
+/// Signature of abort handlers, which this module does not use. To unregister an area, the same
+/// value is needed as to register it.
 const SIGNATURE: u32 = 0x5305_3053;
 /// RSEQ_FLAG_UNREGISTER.
 const UNREGISTER: i32 = 1;
-/// RSEQ_CPU_ID_UNINITIALIZED, which is no CPU's number.
+/// RSEQ_CPU_ID_UNINITIALIZED, which is not the number of any CPU.
 const NO_CPU: u32 = u32::MAX;
 
-/// The current and the expected CPU of a thread without a post.
+/// The current CPU of a thread without a [`Post`]. The expected CPU of such a thread has the same
+/// value, so [`elsewhere`] returns `None`.
 static NOWHERE: AtomicU32 = AtomicU32::new(NO_CPU);
 
 thread_local! {
@@ -50,7 +51,7 @@ thread_local! {
 pub struct Post {
     /// The area that this module registered; absent if the C library has one.
     own: Option<Box<Area>>,
-    /// Keeps the value in the thread that created it.
+    /// Prevents the value from being moved to another thread.
     of_thread: PhantomData<*const ()>,
 }
 
@@ -67,11 +68,11 @@ impl Area {
 }
 
 impl Post {
-    /// Makes [`elsewhere`] report from now on if the calling thread is on a CPU other than `cpu`.
+    /// From this call on, [`elsewhere`] reports if the calling thread is on a CPU other than `cpu`.
     ///
     /// # Errors
-    /// Returns ENOSYS if the kernel lacks rseq(2); EBUSY if the thread has a post already; EINVAL
-    /// if another library has registered an area that this module cannot find.
+    /// Returns ENOSYS if the kernel lacks rseq(2); EBUSY if the thread already has a [`Post`];
+    /// EINVAL if another library has registered an area that this module cannot find.
     pub fn take(cpu: u32) -> io::Result<Self> {
         if EXPECTED.get() != NO_CPU {
             return Err(io::Error::from_raw_os_error(libc::EBUSY));
@@ -105,14 +106,13 @@ impl Drop for Post {
         if let Some(area) = self.own.take()
             && register(&area, UNREGISTER).is_err()
         {
-            // The kernel may still write to the area, so its memory must never be reused.
+            // The kernel may still write to the area, so its memory is leaked and never reused.
             Box::leak(area);
         }
     }
 }
 
-/// Returns the calling thread's CPU if that is not its post; `None` if it is, or if the thread has
-/// no post.
+/// Returns the calling thread's CPU if the thread has a [`Post`] on another CPU; otherwise `None`.
 #[inline]
 #[must_use]
 pub fn elsewhere() -> Option<u32> {
@@ -236,9 +236,9 @@ mod c_library {
     }
 }
 
-/// For other C libraries, which register no area, and for other architectures, on which the C
-/// library's area is not searched. If a C library has registered an area there, the kernel refuses
-/// a second one, and the CPU of threads is not checked.
+/// This version is used with other C libraries, which register no area, and on other architectures,
+/// where this module does not look for the C library's area. If a C library has registered an area
+/// nevertheless, the kernel refuses a second one, and the CPU of threads is not checked.
 #[cfg(not(all(
     target_env = "gnu",
     any(target_arch = "x86_64", target_arch = "aarch64")
@@ -282,8 +282,8 @@ mod tests {
     fn an_area_of_our_own_is_registered_once() {
         std::thread::spawn(|| {
             let (mine, another) = (Area::new(), Area::new());
-            // A thread can register one area. If the C library has already done so, both calls
-            // fail; otherwise only the second one does.
+            // A thread can register one area. If the C library has already registered one, both
+            // calls of the test fail; otherwise only the second one does.
             let is_free = area_of_the_c_library().is_none();
             assert_eq!(register(&mine, 0).is_ok(), is_free);
             assert!(register(&another, 0).is_err());

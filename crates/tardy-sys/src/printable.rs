@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-/// Returns whether printing the character only draws it. Control characters do more. Characters
-/// that change the direction of the surrounding text (Unicode UAX 9, section 2) are excluded too,
-/// because they can make a line look like another.
+/// Returns whether a terminal only draws the character and does nothing else. Control characters
+/// have other effects. Characters that change the direction of the surrounding text (Unicode UAX 9,
+/// section 2) are excluded too, because they can disguise a line as a different one.
 #[must_use]
 pub fn is_printable(character: char) -> bool {
     !character.is_control()

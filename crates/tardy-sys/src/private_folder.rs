@@ -1,5 +1,5 @@
-//! Folders that only this user can access, in places where every user may create folders. Folders
-//! of other users are never used.
+//! Creates and opens folders that only this user can access, in places where every user may create
+//! folders. Folders of other users are never used.
 
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -14,7 +14,7 @@ use crate::{regular_file, user};
 /// restart of the process. An existing folder must also be private.
 ///
 /// # Errors
-/// Returns errors of mkdir(2), and of [`open`].
+/// Returns an error if mkdir(2) fails, or if [`open`] does.
 pub fn make(path: &Path) -> io::Result<()> {
     match make_new(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => open(path).map(drop),
@@ -22,10 +22,10 @@ pub fn make(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes a folder that only this user may use. A file or folder must not exist at `path`.
+/// Makes a folder that only this user may use. Nothing may exist at `path` yet.
 ///
 /// # Errors
-/// Returns errors of mkdir(2).
+/// Returns the errors of mkdir(2).
 pub fn make_new(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)
 }
@@ -33,8 +33,8 @@ pub fn make_new(path: &Path) -> io::Result<()> {
 /// Opens a folder that only this user may use.
 ///
 /// # Errors
-/// Returns errors of open(2); `PermissionDenied` if the path is a link, or the folder belongs to
-/// another user or is accessible to others.
+/// Returns the errors of open(2), or `PermissionDenied` if the path is a link, or the folder
+/// belongs to another user or is accessible to others.
 pub fn open(path: &Path) -> io::Result<File> {
     let folder = open_itself(path)?;
     let found = folder.metadata()?;
@@ -53,7 +53,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// Opens a folder of any owner, unless `path` is a link.
 ///
 /// # Errors
-/// Returns errors of open(2); `PermissionDenied` if the path is a link or not a folder.
+/// Returns the errors of open(2), or `PermissionDenied` if the path is a link or not a folder.
 pub fn open_itself(path: &Path) -> io::Result<File> {
     let opened = OpenOptions::new()
         .read(true)
@@ -69,7 +69,7 @@ pub fn open_itself(path: &Path) -> io::Result<File> {
 /// last part of `path` may not be a link.
 ///
 /// # Errors
-/// Returns errors of open(2), such as ELOOP.
+/// Returns the errors of open(2), such as ELOOP.
 pub fn create_file(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -83,7 +83,7 @@ pub fn create_file(path: &Path) -> io::Result<File> {
 /// Opens the file `name` of an open folder for reading, without waiting.
 ///
 /// # Errors
-/// Returns errors of open(2); `PermissionDenied` if it is no regular file, such as a link.
+/// Returns the errors of open(2), or `PermissionDenied` if it is no regular file, such as a link.
 pub fn open_file(folder: &File, name: &OsStr) -> io::Result<File> {
     let path = inside(folder).join(name);
     let opened = OpenOptions::new()
@@ -105,7 +105,7 @@ pub fn open_file(folder: &File, name: &OsStr) -> io::Result<File> {
     )))
 }
 
-/// Returns a path of an open folder that stays valid if the folder's name is reused.
+/// Returns a path to an open folder; it stays valid even if another folder gets the folder's name.
 #[must_use]
 pub fn inside(folder: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()))
@@ -145,7 +145,7 @@ mod tests {
         fs::create_dir(path("open")).unwrap();
         fs::set_permissions(path("open"), fs::Permissions::from_mode(0o750)).unwrap();
         let mut others = vec!["file", "link", "open"];
-        // Only root can create a folder of another owner.
+        // Only root can make a folder that belongs to another user.
         fs::create_dir(path("foreign")).unwrap();
         fs::set_permissions(path("foreign"), fs::Permissions::from_mode(0o700)).unwrap();
         if user::is_root() {

@@ -9,7 +9,7 @@ use std::process::ExitStatus;
 
 use crate::usage::Usage;
 
-/// Kills a process at once; cannot be caught.
+/// Kills a process at once; the process cannot catch this signal.
 pub const KILL: i32 = libc::SIGKILL;
 /// Sent to a parent when a child ends.
 pub const CHILD_ENDED: i32 = libc::SIGCHLD;
@@ -18,10 +18,10 @@ pub const STOP: i32 = libc::SIGSTOP;
 /// Continues a stopped process.
 pub const CONTINUE: i32 = libc::SIGCONT;
 
-/// The result of waiting for children.
+/// What a wait for children found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitResult {
-    /// A child ended, and its number is free again.
+    /// A child ended and was reaped, so its number is free again.
     Ended(i32, ExitStatus),
     /// There are children, and all of them are running.
     NoneYet,
@@ -46,8 +46,8 @@ pub fn parent_id() -> i32 {
 /// Forks; the child runs `child` and exits with its value (101 after a panic). Returns the child's
 /// number to the parent.
 ///
-/// Fails in a process with several threads: the child would contain only the calling thread, so a
-/// lock that another thread held would stay locked in the child forever.
+/// Fails in a process with several threads, because the child would contain only the calling
+/// thread. A lock that another thread holds during the fork would stay locked in the child.
 ///
 /// # Errors
 /// Returns EBUSY in a process of several threads (or without /proc to count them); EAGAIN at the
@@ -60,7 +60,7 @@ pub fn fork(child: impl FnOnce() -> i32) -> io::Result<i32> {
     // started one since), so all locks and the allocator are consistent in the child's copy.
     match crate::check(unsafe { libc::fork() })? {
         0 => {
-            // Unwinding past this point would run the parent's code in the child.
+            // If a panic unwound past this point, the child would run the parent's code.
             let code = std::panic::catch_unwind(AssertUnwindSafe(child)).unwrap_or(101);
             exit_now(code)
         }
@@ -85,7 +85,7 @@ fn is_single_threaded() -> bool {
 /// Reaps any child; with `block`, waits until one ends.
 ///
 /// # Errors
-/// Returns errors of waitpid(2) except EINTR, after which the wait continues.
+/// Returns the errors of waitpid(2) except EINTR, after which the wait continues.
 pub fn reap_any(block: bool) -> io::Result<WaitResult> {
     reap(-1, block)
 }
@@ -94,7 +94,7 @@ pub fn reap_any(block: bool) -> io::Result<WaitResult> {
 /// of this process.
 ///
 /// # Errors
-/// Returns errors of waitpid(2).
+/// Returns the errors of waitpid(2).
 pub fn reap(pid: i32, block: bool) -> io::Result<WaitResult> {
     let mut status = 0;
     loop {
@@ -154,7 +154,7 @@ pub fn kill(pid: i32, signal: i32) -> io::Result<()> {
 /// Sends `signal` to all processes of group `group`, which must be above 1.
 ///
 /// # Errors
-/// Returns the errors of [`kill`].
+/// Fails as [`kill`] does.
 pub fn kill_group(group: i32, signal: i32) -> io::Result<()> {
     if group < 2 {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
@@ -198,7 +198,7 @@ pub fn set_parent_death_signal(signal: i32) -> io::Result<()> {
 /// reap such descendants.
 ///
 /// # Errors
-/// Returns errors of prctl(2).
+/// Returns the errors of prctl(2).
 pub fn become_subreaper() -> io::Result<()> {
     // SAFETY: PR_SET_CHILD_SUBREAPER takes one integer and reads no memory.
     crate::check(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1 as libc::c_ulong) }).map(drop)

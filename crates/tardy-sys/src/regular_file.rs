@@ -1,9 +1,10 @@
 //! Opens data files that a user names. FIFOs, which can block, and devices, which can be endless,
 //! are refused.
 //!
-//! Files are opened without blocking, and read up to a limit for their kind. The length that a file
-//! reports is not trusted: /dev/zero reports 0. Unpacked data have a limit as well, because a few
-//! kB of a package can expand to any length.
+//! Files are opened without blocking, and at most as much is read as a file of their kind may
+//! contain. The length that a file reports is not trusted, because /dev/zero, for example, reports
+//! a length of zero. The length of unpacked data is limited as well, because a few kB of a package
+//! can expand to any length.
 
 use std::fs::{self, File, FileType, OpenOptions};
 use std::io::{self, Read};
@@ -13,10 +14,10 @@ use std::path::Path;
 /// Opens a regular file for reading, without waiting.
 ///
 /// # Errors
-/// Returns errors of opening; `InvalidInput` if the file is not a regular one.
+/// Returns the errors of stat(2) and open(2), or `InvalidInput` if the file is not a regular one.
 pub fn open(path: &Path) -> io::Result<File> {
-    // A device is not even opened, because that can have an effect. If the file is replaced after
-    // this check, it is still opened without waiting.
+    // A device is not even opened, because opening a device can have an effect. If the file is
+    // replaced after this check, it is still opened without waiting.
     refuse(fs::metadata(path)?.file_type())?;
     let file = OpenOptions::new()
         .read(true)
@@ -29,7 +30,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// Reads a whole file of at most `bytes_max` bytes, without relying on its reported length.
 ///
 /// # Errors
-/// Returns the errors of [`open`] and of reading; `InvalidData` if the file is longer.
+/// Fails as [`open`] does or if reading fails; returns `InvalidData` if the file is longer.
 pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     open(path)?

@@ -49,10 +49,10 @@ impl Resource {
     }
 }
 
-/// Returns the soft and the hard limit; [`UNLIMITED`] for no limit.
+/// Returns the soft and the hard limit; [`UNLIMITED`] means that there is no limit.
 ///
 /// # Errors
-/// Returns errors of getrlimit(2).
+/// Returns the errors of getrlimit(2).
 pub fn get(resource: Resource) -> io::Result<(u64, u64)> {
     let mut limit = libc::rlimit64 {
         rlim_cur: 0,
@@ -66,8 +66,8 @@ pub fn get(resource: Resource) -> io::Result<(u64, u64)> {
 /// Sets both limits.
 ///
 /// # Errors
-/// Returns EPERM if the hard limit would rise without CAP_SYS_RESOURCE; EINVAL if the soft limit is
-/// above the hard one.
+/// Returns EPERM if the process may not raise the hard limit because it lacks CAP_SYS_RESOURCE;
+/// EINVAL if the soft limit is above the hard one.
 pub fn set(resource: Resource, soft: u64, hard: u64) -> io::Result<()> {
     let limit = libc::rlimit64 {
         rlim_cur: soft,

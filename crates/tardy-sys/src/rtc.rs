@@ -44,7 +44,7 @@ impl Rtc {
     /// Disables the interrupts.
     ///
     /// # Errors
-    /// Returns the errors of [`Rtc::start`].
+    /// Fails as [`Rtc::start`] does.
     pub fn stop(&self) -> io::Result<()> {
         self.control(PERIODIC_OFF, 0)
     }
@@ -53,7 +53,7 @@ impl Rtc {
     /// 1.
     ///
     /// # Errors
-    /// Returns errors of read(2) except EINTR.
+    /// Returns the errors of read(2) except EINTR.
     pub fn wait(&self) -> io::Result<u64> {
         let mut word = [0; std::mem::size_of::<libc::c_ulong>()];
         (&self.0).read_exact(&mut word)?;

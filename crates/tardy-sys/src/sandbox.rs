@@ -7,26 +7,26 @@ use std::os::fd::AsRawFd;
 use crate::{memory_file, process, rlimit};
 
 /// Maximum run time of a child, in us of real time. Most children end at once with an illegal
-/// instruction or a bad address; the others loop.
+/// instruction or a bad address; some run in an endless loop.
 const LIFE_MICROS: i32 = 20_000;
 /// CPU time limit of the child, in seconds.
 const CPU_SECONDS: u64 = 1;
 
-/// Forks a child that only executes `code`, and returns its number. A signal ends most children.
-/// The caller must reap the child.
+/// Forks a child that only executes `code`, and returns its number. Most children are ended by a
+/// signal. The caller must reap the child.
 ///
 /// The child has no descriptor, and may neither fork nor dump core. The child is killed after 20
 /// ms, or at the first system call other than read and write (which fail without a descriptor),
 /// exit and sigreturn.
 ///
 /// # Errors
-/// Returns errors of [`process::fork`]; EACCES or EPERM if the system forbids executing memory
+/// Fails as [`process::fork`] does; returns EACCES or EPERM if the system forbids executing memory
 /// files.
 pub fn execute_in_child(code: &[u8]) -> io::Result<i32> {
     let mut file = memory_file::create("tardy-crashme")?;
     file.write_all(code)?;
-    // The code is mapped from a file instead of being written to executable memory, so the kernel
-    // makes the instruction cache consistent on every architecture.
+    // The code is written to a file that is then mapped, instead of being written to executable
+    // memory, so that the kernel makes the instruction cache consistent on every architecture.
     // SAFETY: a null address without MAP_FIXED touches no existing mapping; the file is as long as
     // the mapping.
     let start = unsafe {
@@ -62,7 +62,7 @@ fn seal() -> io::Result<()> {
     rlimit::set(rlimit::Resource::CpuSeconds, CPU_SECONDS, CPU_SECONDS)?;
     rlimit::set(rlimit::Resource::OpenFiles, 0, 0)?;
     // The standard library handles these two signals to report stack overflows. Its handlers make
-    // system calls that are forbidden from now on.
+    // system calls that are forbidden from here on.
     for signal in [libc::SIGSEGV, libc::SIGBUS] {
         // SAFETY: SIG_DFL is a valid disposition for both signals.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
@@ -96,8 +96,8 @@ fn run(start: *mut libc::c_void) -> i32 {
     // call `exit_now`.
     let code: extern "C" fn() = unsafe { std::mem::transmute(start) };
     code();
-    // Strict mode forbids exit_group, so the kernel kills the process when it tries to exit. The
-    // process ends in both cases.
+    // Strict mode forbids exit_group, so the kernel kills the process when it tries to exit. In
+    // both cases the process ends.
     0
 }
 

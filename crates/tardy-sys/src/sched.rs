@@ -11,23 +11,24 @@ pub enum Policy {
         /// Nice value, -20 to 19.
         nice: i32,
     },
-    /// SCHED_FIFO: runs before all tasks of the fair class, and in order of arrival among equal
-    /// priorities.
+    /// SCHED_FIFO: runs before all tasks of the fair class; among equal priorities, the first to
+    /// arrive runs first.
     Fifo {
         /// Priority, 1 to 99.
         priority: u32,
     },
-    /// Like `Fifo`, but with a time slice among equal priorities.
+    /// Like `Fifo`, but tasks of equal priority take turns in time slices.
     RoundRobin {
         /// Priority, 1 to 99.
         priority: u32,
     },
-    /// SCHED_DEADLINE: has a guaranteed runtime in each period, before a deadline, and runs ahead
-    /// of all other policies. The process gets SIGXCPU when the runtime of a period is used up.
+    /// SCHED_DEADLINE: the thread gets a guaranteed runtime in each period, before a deadline, and
+    /// runs ahead of threads with any other policy. If the thread uses up the runtime of a period,
+    /// the process gets SIGXCPU.
     Deadline {
         /// CPU time of each period in ns, at least 1024.
         runtime: u64,
-        /// Time from the start of a period to the completion of its runtime, in ns.
+        /// Time from the start of a period, in ns, by which the thread has got its runtime.
         deadline: u64,
         /// Length of a period in ns.
         period: u64,
@@ -61,10 +62,10 @@ pub fn thread_id() -> i32 {
 /// a real-time policy nor a nice value below 0.
 ///
 /// # Errors
-/// Returns EPERM without CAP_SYS_NICE or a sufficient RLIMIT_RTPRIO, for `Deadline` also if the
-/// thread may not run on every CPU of its root domain; ESRCH if the thread does not exist; EINVAL
-/// for a bad priority, or unless 1024 <= runtime <= deadline <= period; EBUSY if the CPUs have too
-/// little time left for SCHED_DEADLINE.
+/// Returns EPERM without CAP_SYS_NICE or a sufficient RLIMIT_RTPRIO; for `Deadline`, also if the
+/// thread may not run on every CPU of its root domain. Returns ESRCH if the thread does not exist.
+/// Returns EINVAL for a bad priority, or unless 1024 <= runtime <= deadline <= period. Returns
+/// EBUSY if the CPUs have too little time left for SCHED_DEADLINE.
 pub fn set_policy(tid: i32, policy: Policy) -> io::Result<()> {
     let mut attributes = Attributes::inherited(policy);
     if !matches!(policy, Policy::Other { nice: 0.. }) {
@@ -73,20 +74,21 @@ pub fn set_policy(tid: i32, policy: Policy) -> io::Result<()> {
     attributes.give(tid)
 }
 
-/// Works like [`set_policy`] for the calling thread, but without SIGXCPU for `Deadline`. A thread
-/// calls this function to find out whether the policy is allowed, and then ends. The thread may use
-/// up its runtime meanwhile. The signal for this would end a process that does not block the
-/// signal.
+/// Works like [`set_policy`] for the calling thread, but without SIGXCPU for `Deadline`. It is for
+/// a thread that only tries whether the policy is allowed, and then ends. Such a thread may use up
+/// its runtime before it ends. The kernel would then send a signal, which would end a process that
+/// does not block the signal.
 ///
 /// # Errors
-/// Returns the errors of [`set_policy`].
+/// Fails as [`set_policy`] does.
 pub fn try_policy(policy: Policy) -> io::Result<()> {
     let mut attributes = Attributes::inherited(policy);
     attributes.0.flags = libc::SCHED_FLAG_RESET_ON_FORK as u64;
     attributes.give(0)
 }
 
-/// A policy as the kernel's structure. Make it beforehand for code that must not allocate.
+/// A policy in the form of the kernel's structure. Code that must not allocate uses a policy that
+/// was made before.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attributes(SchedAttr);
 
@@ -133,14 +135,14 @@ impl Attributes {
     }
 }
 
-/// The policy of threads that must react in time under load, although they are not real-time tasks.
-/// With EEVDF (Linux 6.6 and later), a load that forks constantly keeps threads of nice 0 from a
-/// CPU for seconds, because each new child has an earlier deadline. Beside the load `fork` on Linux
-/// 6.18, a thread of nice 0 was up to 3.7 s late, and one of nice -20 only 0.5 ms.
+/// The policy for threads that must react in time under load, although they are not real-time
+/// tasks. With EEVDF (Linux 6.6 and later), a load that forks constantly keeps threads with nice 0
+/// from running for seconds, because each new child has an earlier deadline. With the load `fork`
+/// on Linux 6.18, a thread with nice 0 was up to 3.7 s late, and one with nice -20 only 0.5 ms.
 pub const AHEAD: Policy = Policy::Other { nice: -20 };
 
-/// Runs the calling thread with the policy [`AHEAD`] until the guard is dropped. Without the right,
-/// or if the thread's policy is not SCHED_OTHER, nothing changes.
+/// Runs the calling thread with the policy [`AHEAD`] until the guard is dropped. Nothing changes if
+/// the process lacks the privilege, or if the thread's policy is not SCHED_OTHER.
 #[derive(Debug)]
 pub struct AheadGuard(Option<SchedAttr>);
 
@@ -208,7 +210,7 @@ pub fn policy_name(policy: u32) -> &'static str {
 /// Sets the timer slack of the calling thread, in ns. Real-time threads have no timer slack.
 ///
 /// # Errors
-/// Returns errors of prctl(2).
+/// Returns the errors of prctl(2).
 pub fn set_timer_slack(slack: u32) -> io::Result<()> {
     // SAFETY: PR_SET_TIMERSLACK takes one integer and reads no memory.
     crate::check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, libc::c_ulong::from(slack)) })
@@ -218,7 +220,7 @@ pub fn set_timer_slack(slack: u32) -> io::Result<()> {
 /// Returns the calling thread's timer slack in ns.
 ///
 /// # Errors
-/// Returns errors of prctl(2).
+/// Returns the errors of prctl(2).
 pub fn timer_slack() -> io::Result<u32> {
     // SAFETY: PR_GET_TIMERSLACK takes no argument.
     crate::check(unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) }).map(|slack| slack as u32)
@@ -229,8 +231,8 @@ mod tests {
     use super::*;
     use crate::clock;
 
-    /// Children of a thread with the guard do not inherit its policy. Without the right, all keep
-    /// the tests' policy.
+    /// The children of a thread with the guard must not inherit its policy. Without the privilege,
+    /// the thread and its children keep the policy of the test process.
     #[test]
     fn a_thread_is_ahead_for_a_time_and_its_children_are_not() {
         let nice = || attributes(0).unwrap().nice;
@@ -285,8 +287,8 @@ mod tests {
         let tried = move || match try_policy(policy) {
             Ok(()) => {
                 assert_eq!(super::policy(0).unwrap(), (libc::SCHED_DEADLINE as u32, 0));
-                // The loop uses a hundred times the thread's runtime per period. At a tick, the
-                // kernel would send a signal that ends the process.
+                // The loop uses a hundred times the runtime that the thread has per period. At the
+                // next tick, the kernel would send a signal, which would end the process.
                 let end = clock::thread_cpu_time() + 50_000_000;
                 while clock::thread_cpu_time() < end {}
             }

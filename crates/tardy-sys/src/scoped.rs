@@ -1,15 +1,16 @@
-//! Starts threads, and works without them if the kernel refuses: EAGAIN at the limit of processes
-//! of a user, of a control group or of the machine.
+//! Starts threads, and continues with fewer or none if the kernel refuses to start them. The kernel
+//! refuses to start a thread (EAGAIN) when a user, a control group or the machine has reached its
+//! limit of processes.
 //!
-//! Readers continue with fewer threads, because others may use up a container's limit at any time,
-//! and a summary is the same on one thread. A measurement reports the limit instead, because with
-//! fewer threads than its plan it would measure something else.
+//! Readers then use fewer threads: others may use up a container's limit at any time, and a summary
+//! is the same if one thread computes it. A measurement instead reports that the limit was reached,
+//! because with fewer threads than planned it would measure something else.
 
 use std::io;
 use std::sync::Mutex;
 use std::thread::{Builder, Scope, scope};
 
-/// The remedy if no thread can be started.
+/// What the user can do if no thread can be started.
 pub const REMEDY: &str = "raise the limit on processes (`ulimit -u`, TasksMax= of systemd, \
                           pids.max of the control group), or stop some processes";
 
@@ -38,7 +39,7 @@ pub fn refused(error: io::Error) -> io::Error {
     }
 }
 
-/// Returns whether `error` is the one that [`refused`] makes at a limit on threads.
+/// Returns whether [`refused`] made `error` because of a limit on threads.
 #[must_use]
 pub fn is_refusal(error: &io::Error) -> bool {
     error
@@ -50,7 +51,8 @@ pub fn is_refusal(error: &io::Error) -> bool {
 /// policy and groups of this thread.
 ///
 /// # Errors
-/// Returns errors of starting a thread, with the remedy of [`refused`]; `Other` if `work` panicked.
+/// Returns an error with the remedy of [`refused`] if a thread cannot be started, or `Other` if
+/// `work` panicked.
 pub fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     scope(|scope| {
         let thread = Builder::new().spawn_scoped(scope, work).map_err(refused)?;
@@ -83,15 +85,15 @@ fn share_by<W: Fn() + Sync>(
     });
 }
 
-/// Applies `make` to each item, on up to `count` threads or on the calling one. Returns the results
-/// in order.
+/// Applies `make` to each item, on up to `count` threads, or on the calling thread if no other can
+/// be started. Returns the results in order.
 pub fn map<T: Send, R: Send>(items: Vec<T>, count: usize, make: impl Fn(T) -> R + Sync) -> Vec<R> {
     let made: Mutex<Vec<Option<R>>> = Mutex::new(items.iter().map(|_| None).collect());
     let count = count.min(items.len());
     let left = Mutex::new(items.into_iter().enumerate());
     share(count, || {
         loop {
-            // A thread that panics in `make` holds neither lock.
+            // A thread that panics in `make` does not hold either lock at that moment.
             let next = left
                 .lock()
                 .unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -102,8 +104,8 @@ pub fn map<T: Send, R: Send>(items: Vec<T>, count: usize, make: impl Fn(T) -> R 
                 .unwrap_or_else(std::sync::PoisonError::into_inner)[place] = Some(result);
         }
     });
-    // Each item has a result: `share` returns after every thread has ended, and panics if one of
-    // them panicked.
+    // Every item has a result here, because `share` returns after every thread has ended, and
+    // panics if one of them panicked.
     made.into_inner()
         .unwrap_or_else(std::sync::PoisonError::into_inner)
         .into_iter()

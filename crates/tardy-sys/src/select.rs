@@ -1,4 +1,4 @@
-//! Checks which of many descriptors are ready: select(2).
+//! Asks which of many descriptors are ready: select(2).
 
 use std::io;
 use std::mem::MaybeUninit;

@@ -40,11 +40,11 @@ pub fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Makes `terminal` transmit bytes unchanged, at `bits_per_second` if given. Reads return the
-/// available bytes. Returns the previous setting.
+/// Makes `terminal` transmit bytes unchanged, at `bits_per_second` if given. Reads return the bytes
+/// that are available. Returns the previous setting.
 ///
 /// # Errors
-/// Returns EINVAL for a speed that the system does not define; errors of tcgetattr(3) and
+/// Returns EINVAL for a speed that the system does not define, or the errors of tcgetattr(3) and
 /// tcsetattr(3).
 pub fn make_raw(terminal: &File, bits_per_second: Option<u32>) -> io::Result<Setting> {
     let fd = terminal.as_raw_fd();
@@ -58,12 +58,12 @@ pub fn make_raw(terminal: &File, bits_per_second: Option<u32>) -> io::Result<Set
     unsafe { libc::cfmakeraw(&mut new) };
     new.c_cflag |= libc::CLOCAL | libc::CREAD;
     new.c_cflag &= !libc::CRTSCTS;
-    // A read waits for the first byte only.
+    // A read waits only until the first byte is available.
     (new.c_cc[libc::VMIN], new.c_cc[libc::VTIME]) = (1, 0);
     if let Some(speed) = bits_per_second {
         let code = speed_code(speed).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
-        // The kernel takes the speed from these bits (asm-generic/termbits.h). The C libraries'
-        // functions for it differ.
+        // The kernel takes the speed from these bits (asm-generic/termbits.h). The functions that
+        // set the speed differ between C libraries.
         new.c_cflag = (new.c_cflag & !libc::CBAUD) | code;
     }
     // SAFETY: the call reads the termios behind the pointer, which is valid.
@@ -75,10 +75,10 @@ pub fn make_raw(terminal: &File, bits_per_second: Option<u32>) -> io::Result<Set
 #[derive(Debug, Clone)]
 pub struct Setting(libc::termios);
 
-/// Restores the setting from before [`make_raw`].
+/// Restores the setting that [`make_raw`] returned.
 ///
 /// # Errors
-/// Returns errors of tcsetattr(3).
+/// Returns the errors of tcsetattr(3).
 pub fn restore(terminal: &File, setting: &Setting) -> io::Result<()> {
     // SAFETY: the call reads the termios behind the pointer, which is valid.
     crate::check(unsafe { libc::tcsetattr(terminal.as_raw_fd(), libc::TCSANOW, &setting.0) })
@@ -105,7 +105,7 @@ fn speed_code(bits_per_second: u32) -> Option<libc::speed_t> {
 /// Discards unread input and unsent output.
 ///
 /// # Errors
-/// Returns errors of tcflush(3).
+/// Returns the errors of tcflush(3).
 pub fn discard(terminal: &File) -> io::Result<()> {
     // SAFETY: tcflush takes two integers.
     crate::check(unsafe { libc::tcflush(terminal.as_raw_fd(), libc::TCIOFLUSH) }).map(drop)
@@ -132,7 +132,7 @@ pub fn modem_lines(terminal: &File) -> io::Result<i32> {
 /// Switches the output lines `lines` on or off. Other lines stay as they are.
 ///
 /// # Errors
-/// Returns the errors of [`modem_lines`].
+/// Fails as [`modem_lines`] does.
 #[inline]
 pub fn set_modem_lines(terminal: &File, lines: i32, on: bool) -> io::Result<()> {
     let request = if on { libc::TIOCMBIS } else { libc::TIOCMBIC };
@@ -141,11 +141,12 @@ pub fn set_modem_lines(terminal: &File, lines: i32, on: bool) -> io::Result<()> 
         .map(drop)
 }
 
-/// Waits until one of the input lines `lines` changes. The device's interrupt wakes the caller up.
-/// A change between two calls is lost.
+/// Waits until one of the input lines `lines` changes. The device's interrupt wakes the caller. A
+/// change that happens between two calls is lost.
 ///
 /// # Errors
-/// Returns the errors of [`modem_lines`]; EINTR if a signal came first; EIO after a hang-up.
+/// Fails as [`modem_lines`] does; also returns EINTR if a signal came first, and EIO after a
+/// hang-up.
 #[inline]
 pub fn wait_for_modem_lines(terminal: &File, lines: i32) -> io::Result<()> {
     // SAFETY: TIOCMIWAIT takes an integer.

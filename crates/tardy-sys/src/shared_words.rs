@@ -95,7 +95,7 @@ impl Drop for SharedWords {
 /// Sets whether the descriptor of `file` is closed in programs that this process starts.
 ///
 /// # Errors
-/// Returns errors of fcntl(2), which does not fail for an open file.
+/// Returns the errors of fcntl(2), which does not fail for an open file.
 pub fn set_close_on_exec(file: &impl AsFd, is_closed: bool) -> io::Result<()> {
     let flags = if is_closed { libc::FD_CLOEXEC } else { 0 };
     // SAFETY: F_SETFD takes an integer.

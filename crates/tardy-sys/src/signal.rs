@@ -12,7 +12,7 @@ pub const INTERRUPT: i32 = libc::SIGINT;
 pub const TERMINATE: i32 = libc::SIGTERM;
 /// Sent when the terminal is closed.
 pub const HANG_UP: i32 = libc::SIGHUP;
-/// Sent when a real-time thread passes RLIMIT_RTTIME.
+/// Sent when a real-time thread exceeds RLIMIT_RTTIME.
 pub const CPU_LIMIT: i32 = libc::SIGXCPU;
 /// Sent on writing to a pipe without a reader.
 pub const PIPE: i32 = libc::SIGPIPE;
@@ -20,11 +20,11 @@ pub const PIPE: i32 = libc::SIGPIPE;
 pub const USER_1: i32 = libc::SIGUSR1;
 /// `SIGUSR2`.
 pub const USER_2: i32 = libc::SIGUSR2;
-/// Sent when a write passes RLIMIT_FSIZE.
+/// Sent when a write exceeds RLIMIT_FSIZE.
 pub const FILE_LIMIT: i32 = libc::SIGXFSZ;
 
-/// Signals that are blocked in the calling thread, and in threads that it starts later. The signals
-/// are read from the descriptor instead.
+/// Signals that are blocked in the calling thread, and in threads that it starts later. The process
+/// reads them from the descriptor instead of handling them.
 #[derive(Debug)]
 pub struct SignalFd(OwnedFd);
 
@@ -57,7 +57,7 @@ impl SignalFd {
     /// Returns the next pending signal, if any.
     ///
     /// # Errors
-    /// Returns errors of read(2).
+    /// Returns the errors of read(2).
     pub fn take(&self) -> io::Result<Option<i32>> {
         let mut info = MaybeUninit::<libc::signalfd_siginfo>::uninit();
         let bytes = std::mem::size_of::<libc::signalfd_siginfo>();
@@ -97,7 +97,7 @@ pub fn is_pending(signals: &[i32]) -> bool {
         .any(|&signal| unsafe { libc::sigismember(set.as_ptr(), signal) } == 1)
 }
 
-/// Gives `signal` its default effect. A parent may have made this process ignore the signal: a
+/// Gives `signal` its default effect. A parent may have made this process ignore the signal. A
 /// shell does so with SIGINT for background jobs, and a process that ignores SIGCHLD cannot wait
 /// for its children.
 pub fn set_default(signal: i32) {
@@ -106,13 +106,13 @@ pub fn set_default(signal: i32) {
     unsafe { libc::signal(signal, libc::SIG_DFL) };
 }
 
-/// Unblocks all signals in the calling thread. A program inherits blocked signals from its parent,
-/// and would not react to a stop request.
+/// Unblocks all signals in the calling thread. A program inherits the set of blocked signals from
+/// its parent, and would not react to a request to stop.
 ///
 /// The function is async-signal-safe, as required between fork and exec.
 ///
 /// # Errors
-/// Returns errors of pthread_sigmask(3), which does not fail here.
+/// Returns the errors of pthread_sigmask(3), which does not fail here.
 pub fn unblock_all() -> io::Result<()> {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: sigemptyset fills the set behind the pointer, which is valid for writing.
@@ -125,10 +125,11 @@ pub fn unblock_all() -> io::Result<()> {
 }
 
 /// Waits until one of `fds` is readable or closed at its other end, for at most `timeout_ms`
-/// milliseconds; a negative value sets no limit. Returns for each whether it is readable.
+/// milliseconds; a negative value sets no limit. Returns for each descriptor whether it is
+/// readable.
 ///
 /// # Errors
-/// Returns errors of ppoll(2) except EINTR, after which nothing is reported as readable.
+/// Returns the errors of ppoll(2) except EINTR, after which nothing is reported as readable.
 pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout_ms: i32) -> io::Result<Vec<bool>> {
     wait_readable_within(
         fds,
@@ -136,11 +137,11 @@ pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout_ms: i32) -> io::Result<Vec<
     )
 }
 
-/// Works like [`wait_readable`], with a limit of ns resolution, or without a limit. The thread's
-/// timer slack may extend the wait.
+/// Works like [`wait_readable`], but the limit is in ns, or there is none. The thread's timer slack
+/// may extend the wait.
 ///
 /// # Errors
-/// Returns the errors of [`wait_readable`].
+/// Fails as [`wait_readable`] does.
 pub fn wait_readable_within(
     fds: &[BorrowedFd<'_>],
     timeout: Option<Duration>,

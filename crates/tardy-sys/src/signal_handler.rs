@@ -9,7 +9,7 @@ use crate::mapping::{Mapping, PAGE_BYTES};
 /// The signal of the counting handler.
 pub const USER: i32 = libc::SIGUSR1;
 
-/// The signal that interrupts a thread's wait. Without a handler, the kernel drops it.
+/// The signal that interrupts a thread's wait. Without a handler, the kernel drops the signal.
 pub const NUDGE: i32 = libc::SIGURG;
 
 static CAUGHT: AtomicU64 = AtomicU64::new(0);
@@ -20,11 +20,11 @@ extern "C" fn count(_signal: libc::c_int) {
     CAUGHT.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Does nothing: a system call is interrupted only if the signal has a handler.
+/// Does nothing. It exists because a signal interrupts a system call only if it has a handler.
 extern "C" fn do_nothing(_signal: libc::c_int) {}
 
-/// Lets the write fault again until enough faults occurred, then makes the page writable, so that
-/// the write succeeds.
+/// Lets the write fault again until enough faults have occurred; then makes the page writable, so
+/// that the write succeeds.
 extern "C" fn count_fault(signal: libc::c_int) {
     let page = FAULTING_PAGE.load(Ordering::Relaxed);
     let left = FAULTS_LEFT.load(Ordering::Relaxed);
@@ -37,7 +37,7 @@ extern "C" fn count_fault(signal: libc::c_int) {
     let opened = !page.is_null()
         && unsafe { libc::mprotect(page, PAGE_BYTES, libc::PROT_READ | libc::PROT_WRITE) } == 0;
     if !opened {
-        // SAFETY: signal takes numbers, and a handler may call it. After this, a foreign or
+        // SAFETY: signal takes numbers, and a handler may call it. After this, any other or
         // repeated fault kills the process, as it would without the handler.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
@@ -47,7 +47,7 @@ extern "C" fn count_fault(signal: libc::c_int) {
 /// Installs the counting handler for SIGUSR1, which replaces any other.
 ///
 /// # Errors
-/// Returns errors of sigaction(2), which does not fail here.
+/// Returns the errors of sigaction(2), which does not fail here.
 #[inline]
 pub fn install() -> io::Result<()> {
     set_action(libc::SIGUSR1, count as *const () as libc::sighandler_t).map(drop)
@@ -56,15 +56,15 @@ pub fn install() -> io::Result<()> {
 /// Allows [`NUDGE`] to interrupt waiting system calls with EINTR.
 ///
 /// # Errors
-/// Returns errors of sigaction(2), which does not fail here.
+/// Returns the errors of sigaction(2), which does not fail here.
 pub fn allow_nudges() -> io::Result<()> {
     set_action(NUDGE, do_nothing as *const () as libc::sighandler_t).map(drop)
 }
 
-/// Lets this process continue after SIGINT (Ctrl-C). Programs that it starts are still interrupted.
+/// Lets this process survive SIGINT (Ctrl-C). SIGINT still ends programs that it starts.
 ///
 /// # Errors
-/// Returns errors of sigaction(2), which does not fail here.
+/// Returns the errors of sigaction(2), which does not fail here.
 pub fn survive_interrupts() -> io::Result<()> {
     set_action(libc::SIGINT, do_nothing as *const () as libc::sighandler_t).map(drop)
 }
@@ -150,7 +150,7 @@ mod tests {
         let me = crate::process::id();
         (0..5).for_each(|_| crate::process::kill(me, USER).unwrap());
         crate::process::kill(me, 0).unwrap();
-        // Another thread of the test may run the handler, a little later.
+        // Another thread of the test process may run the handler, so it may run a little later.
         while caught() < before + 1 {
             std::thread::yield_now();
         }

@@ -1,4 +1,4 @@
-//! Timers that fire without a notification: timer_create(2) with SIGEV_NONE, timer_settime(2),
+//! Timers that nobody is notified of: timer_create(2) with SIGEV_NONE, timer_settime(2),
 //! timer_delete(2).
 
 use std::io;
@@ -50,11 +50,11 @@ impl SilentTimer {
             .map(drop)
     }
 
-    /// Returns the time until the timer fires, in ns; 0 if it has fired or was never armed. If it
-    /// was disarmed, the result depends on the kernel.
+    /// Returns the time until the timer fires, in ns; 0 if it has fired or was never armed. For a
+    /// disarmed timer, the result depends on the kernel.
     ///
     /// # Errors
-    /// Returns errors of timer_gettime(2).
+    /// Returns the errors of timer_gettime(2).
     pub fn left(&self) -> io::Result<i64> {
         let mut setting = MaybeUninit::<libc::itimerspec>::uninit();
         // SAFETY: the timer exists until drop, and the setting is valid for writing.

@@ -10,13 +10,13 @@ pub enum EchoKind {
     /// A ping socket: the kernel sets the identifier, and replies come without their IP header.
     /// net.ipv4.ping_group_range defines who may use it.
     Ping,
-    /// A raw socket: needs CAP_NET_RAW. Replies come with their IP header, and packets of others
-    /// arrive too.
+    /// A raw socket, which needs CAP_NET_RAW. Replies come with their IP header, and packets for
+    /// other programs arrive too.
     Raw,
 }
 
-/// Opens a socket for ICMP echo over IPv4. The standard library's datagram type can connect, send
-/// and receive with it.
+/// Opens a socket for ICMP echo over IPv4. It can be used with the standard library's datagram
+/// type, which connects, sends and receives.
 ///
 /// # Errors
 /// Returns EPERM or EACCES if neither kind is allowed.
@@ -43,8 +43,8 @@ pub fn route_netlink() -> io::Result<OwnedFd> {
 const UDP_SEGMENT: libc::c_int = 103;
 
 /// Makes the kernel split each send into datagrams of `bytes` bytes (Linux 4.18). The datagrams of
-/// a send pass the network stack as one packet. A receiver on the same machine gets them
-/// individually, but at the same time.
+/// one send pass through the network stack as a single packet. A receiver on the same machine gets
+/// them individually, but at the same time.
 ///
 /// # Errors
 /// Returns ENOPROTOOPT in older kernels; EINVAL.
@@ -64,8 +64,8 @@ pub fn send_in_segments(socket: &UdpSocket, bytes: u16) -> io::Result<()> {
     .map(drop)
 }
 
-/// Switches the loopback interface of the process's network namespace on. In a new namespace it is
-/// off.
+/// Switches the loopback interface of the process's network namespace on. In a new namespace, the
+/// interface is off.
 ///
 /// # Errors
 /// Returns EPERM without CAP_NET_ADMIN in that namespace.

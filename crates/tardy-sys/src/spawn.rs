@@ -1,10 +1,10 @@
-//! New processes at the cost of the kernel alone: fork(2) with a child that ends at once or
-//! executes another program, and a wait for its end.
+//! New processes with as little work outside the kernel as possible: fork(2) with a child that ends
+//! at once or executes another program, and a wait for its end.
 
 use std::ffi::CString;
 use std::io;
 
-/// A program with its arguments, as the kernel takes them.
+/// A program with its arguments, in the form that the kernel takes.
 #[derive(Debug)]
 pub struct Program {
     path: CString,
@@ -20,8 +20,8 @@ impl Program {
     }
 }
 
-/// Forks a child that ends at once, and waits for it. This is sound also in a process with several
-/// threads, because the child only makes system calls.
+/// Forks a child that ends at once, and waits for it. This is allowed even in a process with
+/// several threads, because the child only makes system calls.
 ///
 /// # Errors
 /// Returns EAGAIN at the limit of processes; ENOMEM; `Other` if the child did not end with 0.
@@ -38,8 +38,8 @@ pub fn fork_and_wait() -> io::Result<()> {
 /// Forks a child that executes the program, and waits for its end.
 ///
 /// # Errors
-/// Returns the errors of [`fork_and_wait`], and `Other` for a program that could not be executed
-/// (exit code 127) or ended with a code other than 0.
+/// Fails as [`fork_and_wait`] does, and returns `Other` if the program could not be executed (exit
+/// code 127) or ended with a code other than 0.
 #[inline]
 pub fn fork_execute_and_wait(program: &Program) -> io::Result<()> {
     let mut arguments: Vec<*const libc::c_char> = program

@@ -6,8 +6,8 @@ use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::os::fd::AsRawFd;
 
-/// Space for control messages, in words of eight bytes. A timespec with its header takes four
-/// words.
+/// Space for control messages, as a number of words of eight bytes. A timespec with its header
+/// takes four words.
 const CONTROL_WORDS: usize = 16;
 
 /// A received datagram.
@@ -24,13 +24,13 @@ pub struct Datagram {
 /// interface delivers the datagram.
 ///
 /// # Errors
-/// Returns errors of setsockopt(2).
+/// Returns the errors of setsockopt(2).
 pub fn stamp_received(socket: &UdpSocket) -> io::Result<()> {
     set(socket, libc::SO_TIMESTAMPNS, 1)
 }
 
 /// Makes reads of `socket` poll the device for `micros` us, if the device supports polling
-/// (SO_BUSY_POLL). A higher value than the current one needs CAP_NET_ADMIN.
+/// (SO_BUSY_POLL). To set a higher value than the current one, the process needs CAP_NET_ADMIN.
 ///
 /// # Errors
 /// Returns EPERM; ENOPROTOOPT if the kernel lacks it.
@@ -55,11 +55,11 @@ fn set(socket: &UdpSocket, option: libc::c_int, value: libc::c_int) -> io::Resul
 }
 
 /// Receives the next datagram into `buffer`; a longer datagram is truncated. With `wait`, waits for
-/// a datagram; without, returns `None` if there is none.
+/// a datagram; otherwise returns `None` if there is none.
 ///
 /// # Errors
-/// Returns errors of recvmsg(2), such as ECONNREFUSED if the peer's port is closed. EAGAIN and
-/// EINTR are no errors: the result is `None`.
+/// Returns the errors of recvmsg(2), such as ECONNREFUSED if the peer's port is closed. After
+/// EAGAIN and EINTR, returns `None` instead of an error.
 #[inline]
 pub fn receive(socket: &UdpSocket, buffer: &mut [u8], wait: bool) -> io::Result<Option<Datagram>> {
     receive_with(socket, buffer, wait, None)
@@ -69,7 +69,7 @@ pub fn receive(socket: &UdpSocket, buffer: &mut [u8], wait: bool) -> io::Result<
 /// or `None` if the time is up.
 ///
 /// # Errors
-/// Returns the errors of [`receive`].
+/// Fails as [`receive`] does.
 #[inline]
 pub fn receive_from(
     socket: &UdpSocket,

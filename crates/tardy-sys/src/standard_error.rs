@@ -1,14 +1,15 @@
-//! Lines for people on standard error.
+//! Writes lines for people to standard error.
 //!
-//! Text on standard error may be lost, results on standard output may not. A run of a week
-//! continues if the disk of its log fills up; an export that cannot be written ends with exit code
-//! 3. `eprintln!` and `println!` would end the program in both cases, so a lint bans them from the
-//! code that users run.
+//! Text on standard error may be lost; results on standard output must not be lost. For example, a
+//! run of a week continues if the disk of its log fills up, but an export that cannot be written
+//! ends with exit code
+//! 3. If a write fails, `eprintln!` and `println!` end the program, so a lint bans them from the
+//!    code that users run.
 
 use std::io::{self, Write};
 
-/// Writes the text. A failed write is ignored, because the program's work matters more: the disk of
-/// a log may be full, or the terminal closed.
+/// Writes the text. If a write fails, because the disk of a log is full or the terminal is closed,
+/// the error is ignored, because the program's work matters more.
 pub fn write(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }

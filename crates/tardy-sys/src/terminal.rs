@@ -1,4 +1,4 @@
-//! A terminal whose keys are read individually: tcsetattr(3), tcgetpgrp(3), read(2).
+//! A terminal from which each key is read individually: tcsetattr(3), tcgetpgrp(3), read(2).
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -8,8 +8,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 #[derive(Debug, Clone)]
 pub struct Setting(libc::termios);
 
-/// Returns whether this process is in the terminal's foreground. A background process that changes
-/// the terminal is stopped.
+/// Returns whether this process belongs to the terminal's foreground process group. The kernel
+/// stops a background process that changes the terminal.
 #[must_use]
 pub fn is_in_foreground(terminal: BorrowedFd<'_>) -> bool {
     // SAFETY: tcgetpgrp takes one descriptor.
@@ -19,11 +19,11 @@ pub fn is_in_foreground(terminal: BorrowedFd<'_>) -> bool {
 }
 
 /// Makes each key readable when it is pressed, without echo. Ctrl-C still interrupts. The keys for
-/// suspending and quitting have no effect, because the shell would get the terminal in this state.
-/// Returns the previous setting.
+/// suspending and quitting are disabled, because the shell would get the terminal with this
+/// setting. Returns the previous setting.
 ///
 /// # Errors
-/// Returns ENOTTY if `terminal` is not a terminal; errors of tcgetattr(3) and tcsetattr(3).
+/// Returns ENOTTY if `terminal` is not a terminal, or the errors of tcgetattr(3) and tcsetattr(3).
 pub fn read_single_keys(terminal: BorrowedFd<'_>) -> io::Result<Setting> {
     let mut setting = MaybeUninit::<libc::termios>::uninit();
     // SAFETY: the call fills the termios behind the pointer, which is valid for writing.
@@ -32,7 +32,8 @@ pub fn read_single_keys(terminal: BorrowedFd<'_>) -> io::Result<Setting> {
     let old = unsafe { setting.assume_init() };
     let mut new = old;
     new.c_lflag &= !(libc::ICANON | libc::ECHO | libc::IEXTEN);
-    // With these flags, Ctrl-S would stop the output, and Return would be read as a line feed.
+    // If these flags stayed set, Ctrl-S would stop the output, and Return would be read as a line
+    // feed.
     new.c_iflag &= !(libc::IXON | libc::ICRNL);
     // On Linux, _POSIX_VDISABLE is 0.
     (new.c_cc[libc::VSUSP], new.c_cc[libc::VQUIT]) = (0, 0);
@@ -42,10 +43,10 @@ pub fn read_single_keys(terminal: BorrowedFd<'_>) -> io::Result<Setting> {
     Ok(Setting(old))
 }
 
-/// Restores the setting from before [`read_single_keys`].
+/// Restores the setting that [`read_single_keys`] returned.
 ///
 /// # Errors
-/// Returns errors of tcsetattr(3).
+/// Returns the errors of tcsetattr(3).
 pub fn restore(terminal: BorrowedFd<'_>, setting: &Setting) -> io::Result<()> {
     set(terminal, &setting.0)
 }
@@ -55,10 +56,10 @@ fn set(terminal: BorrowedFd<'_>, setting: &libc::termios) -> io::Result<()> {
     crate::check(unsafe { libc::tcsetattr(terminal.as_raw_fd(), libc::TCSANOW, setting) }).map(drop)
 }
 
-/// Reads the input since the last call, as far as it fits into `room`.
+/// Reads the input that arrived since the last call, as far as it fits into `room`.
 ///
 /// # Errors
-/// Returns errors of read(2); missing input is no error.
+/// Returns the errors of read(2); it is no error if there is no input.
 pub fn read(terminal: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<usize> {
     // SAFETY: the kernel writes at most the length of `room`.
     let read = unsafe { libc::read(terminal.as_raw_fd(), room.as_mut_ptr().cast(), room.len()) };
@@ -83,7 +84,7 @@ mod tests {
         let read_bytes = read(terminal.as_fd(), &mut room).unwrap();
         assert_eq!(&room[..read_bytes], b"n\r");
         restore(terminal.as_fd(), &setting).unwrap();
-        // In line mode, an unfinished line is not readable.
+        // In line mode, a line without its end cannot be read yet.
         master.write_all(b"n").unwrap();
         assert_eq!(
             crate::signal::wait_readable(&[terminal.as_fd()], 20).unwrap(),

@@ -1,20 +1,20 @@
 //! Signals between threads: pthread_sigmask(3), tgkill(2), rt_sigtimedwait(2).
 //!
-//! The signal is blocked and waited for, so no handler runs, and only the kernel's wake-up is
-//! timed.
+//! The receiving thread blocks the signal and waits for it, so no handler runs, and only the
+//! kernel's wake-up is timed.
 
 use std::io;
 use std::mem::MaybeUninit;
 
-/// Returns the first real-time signal that the C library does not use itself. Real-time signals are
-/// queued, so none is merged with an earlier one.
+/// Returns the first real-time signal that the C library does not use itself. The kernel queues
+/// real-time signals, so it never merges one with an earlier one.
 #[must_use]
 pub fn first_real_time() -> i32 {
     libc::SIGRTMIN()
 }
 
 /// A signal that is blocked in the calling thread and in threads that it starts later. The signal
-/// stays blocked, because a pending signal would end the process.
+/// stays blocked, because a signal that is still pending would end the process.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockedSignal {
     set: libc::sigset_t,
@@ -49,7 +49,7 @@ impl BlockedSignal {
     /// Waits for the next signal to the calling thread or to the process, and removes it.
     ///
     /// # Errors
-    /// Returns errors of rt_sigtimedwait(2) except EINTR, after which the wait continues.
+    /// Returns the errors of rt_sigtimedwait(2) except EINTR, after which the wait continues.
     #[inline]
     pub fn wait(&self) -> io::Result<()> {
         loop {
@@ -60,8 +60,7 @@ impl BlockedSignal {
         }
     }
 
-    /// Works like [`BlockedSignal::wait`], but ends with EINTR when the handler of another signal
-    /// ran.
+    /// Works like [`BlockedSignal::wait`], but returns EINTR if the handler of another signal ran.
     ///
     /// # Errors
     /// Returns EINTR.
@@ -70,11 +69,11 @@ impl BlockedSignal {
         self.wait_until_timeout(std::ptr::null())
     }
 
-    /// Works like [`BlockedSignal::wait`], but for at most `timeout` ns; 0 does not wait. Returns
-    /// false if no signal came.
+    /// Works like [`BlockedSignal::wait`], but waits for at most `timeout` ns; 0 means that it does
+    /// not wait. Returns false if no signal came.
     ///
     /// # Errors
-    /// Returns EINTR, EINVAL for a negative time.
+    /// Returns EINTR, or EINVAL for a negative time.
     pub fn wait_for(&self, timeout: i64) -> io::Result<bool> {
         let time = crate::clock::timespec(timeout);
         match self.wait_until_timeout(&time) {

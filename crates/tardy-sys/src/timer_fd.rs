@@ -52,7 +52,7 @@ impl TimerFd {
     /// Returns how often the timer has fired since it was armed or last read.
     ///
     /// # Errors
-    /// Returns errors of read(2) except EAGAIN, for which it returns 0.
+    /// Returns the errors of read(2) except EAGAIN, for which it returns 0.
     pub fn fired(&mut self) -> io::Result<u64> {
         let mut count = [0; 8];
         match self.0.read_exact(&mut count) {
@@ -108,7 +108,8 @@ impl PeriodicTimerFd {
     /// Waits for the next expiry. Returns the number of expiries since the last call, at least 1.
     ///
     /// # Errors
-    /// Returns errors of read(2); also EINTR, so the caller can check whether the clock was set.
+    /// Returns the errors of read(2), including EINTR, so the caller can check whether the clock
+    /// was set.
     #[inline]
     pub fn wait(&self) -> io::Result<u64> {
         let mut count = 0_u64;

@@ -45,7 +45,7 @@ impl TracepointCounter {
     /// # Errors
     /// Returns EACCES or EPERM without CAP_PERFMON (kernel.perf_event_paranoid), ENOSYS without
     /// perf events, ENODEV for a CPU that is not online, EINVAL for a number that is no tracepoint;
-    /// `InvalidInput` for no numbers, or for more than 31.
+    /// `InvalidInput` if there are no numbers, or more than 31.
     pub fn open(cpu: u32, tracepoints: &[u64]) -> io::Result<Self> {
         let (first, others) = tracepoints
             .split_first()
@@ -68,7 +68,7 @@ impl TracepointCounter {
     /// Makes one system call and allocates nothing.
     ///
     /// # Errors
-    /// Returns errors of read(2).
+    /// Returns the errors of read(2).
     #[inline]
     pub fn read(&mut self) -> io::Result<u64> {
         // The read returns the number of counters, then each count.

@@ -1,5 +1,5 @@
-//! Files without a name: open(2) with O_TMPFILE, and linkat(2). Until they get a name, they vanish
-//! when their process ends for any reason.
+//! Files without a name: open(2) with O_TMPFILE, and linkat(2). Until such a file gets a name, the
+//! kernel removes it when its process ends for any reason.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -12,8 +12,8 @@ use std::path::Path;
 /// Creates a file without a name on the file system of `folder`.
 ///
 /// # Errors
-/// Returns EOPNOTSUPP, EISDIR or EINVAL if that file system does not support such files; errors of
-/// open(2).
+/// Returns EOPNOTSUPP, EISDIR or EINVAL if that file system does not support such files, or the
+/// errors of open(2).
 pub fn create(folder: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -23,10 +23,10 @@ pub fn create(folder: &Path) -> io::Result<File> {
         .open(folder)
 }
 
-/// Gives the file a name that must not exist yet.
+/// Gives the file a name, which must not exist yet.
 ///
 /// # Errors
-/// Returns EEXIST; ENOENT if /proc is not mounted; ENOSPC; errors of linkat(2).
+/// Returns EEXIST; ENOENT if /proc is not mounted; ENOSPC; or the errors of linkat(2).
 pub fn give_name(file: &File, path: &Path) -> io::Result<()> {
     let from = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
     let to = CString::new(path.as_os_str().as_bytes())?;
@@ -56,7 +56,8 @@ mod tests {
         let names = || std::fs::read_dir(&folder).unwrap().count();
         let mut file = match create(&folder) {
             Ok(file) => file,
-            // A file system without support must return an error, and must not leave a name behind.
+            // If the file system lacks support, the call must return an error, and must not leave a
+            // name behind.
             Err(error) => {
                 return assert!(
                     names() == 0

@@ -3,7 +3,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 
-/// The scope of the counted usage.
+/// Whose usage is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UsageScope {
     /// The calling thread.
@@ -36,7 +36,7 @@ pub struct Usage {
 /// Reads the counts.
 ///
 /// # Errors
-/// Returns errors of getrusage(2).
+/// Returns the errors of getrusage(2).
 pub fn usage(scope: UsageScope) -> io::Result<Usage> {
     let who = match scope {
         UsageScope::Thread => libc::RUSAGE_THREAD,

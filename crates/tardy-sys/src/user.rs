@@ -1,6 +1,6 @@
 //! The user who runs the process.
 
-/// Returns whether the effective user is root.
+/// Returns whether the effective user of the process is root.
 #[must_use]
 pub fn is_root() -> bool {
     // SAFETY: geteuid has no preconditions and cannot fail.

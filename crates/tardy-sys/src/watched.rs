@@ -1,5 +1,5 @@
-//! Messages of a program to an observer that emulates the machine, such as the lab's QEMU plugin. A
-//! message is an instruction without effect that contains a number.
+//! Messages from a program to an observer that emulates the machine, such as the lab's QEMU plugin.
+//! A message is an instruction that has no effect but contains a number.
 //!
 //! On x86-64 it is an eight-byte `nop` with a displacement whose bytes are the number and `drt`;
 //! `outside/tardy_outside.c` searches for it. On other architectures there are no messages.
@@ -12,14 +12,14 @@ pub const VARIABLE: &str = "TARDY_TELLS_SAMPLES";
 #[cfg(target_arch = "x86_64")]
 const NAME: u32 = u32::from_le_bytes([0, b'd', b'r', b't']);
 
-/// The guest's program starts, or the guest's shell, in which a user starts programs.
+/// The guest's program, or the shell in which a user starts programs, starts next.
 pub const BEGIN: u8 = 1;
-/// The program has ended. The observer ignores later activity.
+/// The program has ended. The observer ignores everything that happens later.
 pub const END: u8 = 2;
 /// The next phase of a run starts.
 pub const PHASE: u8 = 3;
-/// Marks the load of a sample's due time. The displacement of the load of its latency is larger by
-/// 8.
+/// The number in the displacement of the instruction that loads a sample's due time. In the
+/// displacement of the instruction that loads the latency, the number is larger by 8.
 #[cfg(target_arch = "x86_64")]
 const SAMPLE: u32 = 4;
 
@@ -35,7 +35,7 @@ pub fn say<const WHAT: u8>() {
 }
 
 /// Announces the due time and the latency of a sample, by loading both values from memory. The
-/// displacement of the loads makes them recognisable.
+/// observer recognises these two instructions by their displacements.
 #[inline(always)]
 pub fn sample(due_and_latency: &[core::sync::atomic::AtomicI64; 2]) {
     #[cfg(target_arch = "x86_64")]
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn what_is_said_of_a_sample_is_read_where_it_stands() {
-        // Loads from any other address would end the process.
+        // If the instructions loaded from another address, the process would crash.
         super::sample(&[AtomicI64::new(1), AtomicI64::new(2)]);
     }
 }

@@ -1,6 +1,6 @@
 //! Measures how many events are decoded and merged per second:
-//! `cargo run --release -p tardy-trace --example decode_speed trace.dat`. Reads the file again and
-//! again for two seconds, on one CPU.
+//! `cargo run --release -p tardy-trace --example decode_speed trace.dat`. Reads the file repeatedly
+//! for two seconds, on one CPU.
 
 use std::time::{Duration, Instant};
 

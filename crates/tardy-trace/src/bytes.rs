@@ -4,13 +4,13 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the data ends at byte {at}, but {wanted} more bytes are expected")]
 pub struct EndOfData {
-    /// Position of the read, in bytes from the start.
+    /// Position at which reading failed, in bytes from the start.
     pub at: usize,
-    /// Number of bytes that were expected.
+    /// How many bytes were expected there.
     pub wanted: usize,
 }
 
-/// A position in bytes, from which they are read.
+/// A slice of bytes, and the position from which the next bytes are read.
 #[derive(Debug, Clone, Copy)]
 pub struct Cursor<'a> {
     bytes: &'a [u8],
@@ -58,7 +58,7 @@ impl<'a> Cursor<'a> {
         Ok(self.array::<1>()?[0])
     }
 
-    /// Returns a number of two bytes, the low one first.
+    /// Returns a number of two bytes, low byte first.
     ///
     /// # Errors
     /// Returns an error if fewer bytes are left.
@@ -66,7 +66,7 @@ impl<'a> Cursor<'a> {
         Ok(u16::from_le_bytes(self.array()?))
     }
 
-    /// Returns a number of four bytes, the low one first.
+    /// Returns a number of four bytes, low byte first.
     ///
     /// # Errors
     /// Returns an error if fewer bytes are left.
@@ -74,7 +74,7 @@ impl<'a> Cursor<'a> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    /// Returns a number of eight bytes, the low one first.
+    /// Returns a number of eight bytes, low byte first.
     ///
     /// # Errors
     /// Returns an error if fewer bytes are left.
@@ -82,10 +82,10 @@ impl<'a> Cursor<'a> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// Returns the bytes up to a zero, and skips the zero.
+    /// Returns the bytes before the next zero byte, and skips the zero byte.
     ///
     /// # Errors
-    /// Returns an error if there is no zero.
+    /// Returns an error if there is no zero byte.
     pub fn terminated(&mut self) -> Result<&'a [u8], EndOfData> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let length = rest.iter().position(|&byte| byte == 0).ok_or(EndOfData {
@@ -111,7 +111,7 @@ pub fn unsigned(bytes: &[u8], offset: usize, size: usize) -> Option<u64> {
     })
 }
 
-/// Returns a signed number like [`unsigned`].
+/// Returns a signed number; otherwise like [`unsigned`].
 #[must_use]
 #[expect(clippy::cast_possible_wrap, reason = "the sign is what is asked for")]
 pub fn signed(bytes: &[u8], offset: usize, size: usize) -> Option<i64> {

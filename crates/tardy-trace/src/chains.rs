@@ -1,10 +1,10 @@
 //! Chains of wake-ups: an interrupt wakes a thread, this thread wakes the next one, and so on up to
 //! a followed thread.
 //!
-//! A chain leads back from a thread to its waker, and from there to the wake-up that started the
-//! waker's cycle. The chain ends at an interrupt, a timer, or a thread without a known wake-up. Its
-//! times add up to its latency: each thread waited for a CPU, and then took some time to wake the
-//! next one.
+//! A chain is built backwards: from a thread to the thread that woke it, and from there to the
+//! wake-up with which that thread's cycle started. The chain starts with an interrupt, a timer, or
+//! a thread whose own wake-up is unknown. The times in a chain add up to its latency: each thread
+//! first waited for a CPU, and then took some time to wake the next one.
 
 use foldhash::HashMap;
 
@@ -12,34 +12,34 @@ use crate::contexts::{Held, Waker};
 use crate::event::{Event, Kind, Thread};
 use crate::merge::Item;
 
-/// Maximum number of links stored per chain; the last ones are kept.
+/// Maximum number of links that are stored per chain; if there are more, the last ones are stored.
 pub const LINKS_MAX: usize = 8;
 /// Maximum number of threads whose last wake-up is stored.
 const THREADS_MAX: usize = 4096;
 
-/// A thread of a chain.
+/// One thread in a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
     /// Thread ID in the initial PID namespace.
     pub thread: i32,
-    /// When the thread was woken, in ns of the trace's clock.
+    /// When the thread was woken, in ns on the trace's clock.
     pub woken: i64,
     /// When the thread got a CPU.
     pub ran: i64,
-    /// The thread that had this CPU last; ID 0 is the idle task.
+    /// The thread that had this CPU before; ID 0 is the idle task.
     pub last: Thread,
     /// The interrupt or softirq that had this CPU for most of the wait.
     pub held: Option<Held>,
 }
 
-/// A chain of wake-ups that ends when a followed thread runs.
+/// A chain of wake-ups, up to a followed thread that runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chain {
-    /// The context that woke the first thread.
+    /// What woke the first thread.
     pub origin: Waker,
     /// The threads, in the order of time.
     pub links: Vec<Link>,
-    /// Whether earlier links were dropped.
+    /// Whether links at the start of the chain were left out.
     pub is_longer: bool,
 }
 
@@ -53,8 +53,8 @@ impl Chain {
         }
     }
 
-    /// Returns each link with its wait for a CPU, and the time from there until it woke the next
-    /// thread, in ns. All these times add up to the latency.
+    /// Returns each link with two times in ns: how long the thread waited for a CPU, and how long
+    /// it then took to wake the next thread. All these times add up to the latency.
     pub fn parts(&self) -> impl Iterator<Item = (Link, i64, i64)> {
         let next = self.links.iter().skip(1).map(|link| Some(link.woken));
         self.links
@@ -67,7 +67,7 @@ impl Chain {
     }
 }
 
-/// A wake-up whose thread has no CPU yet.
+/// A thread that was woken and has not got a CPU yet.
 #[derive(Debug, Clone)]
 struct Pending {
     before: Option<Chain>,
@@ -105,8 +105,8 @@ impl Chains {
     }
 
     /// Records that a woken thread got the CPU from `last`, and returns the chain that ends with
-    /// this thread. `held` is an interrupt or a softirq of this CPU. A wake-up inside the thread's
-    /// cycle starts no chain: the wait belongs to the cycle.
+    /// this thread. `held` is an interrupt or a softirq of this CPU. A wake-up within a thread's
+    /// cycle starts no chain, because waiting for it is part of the cycle.
     pub fn run(
         &mut self,
         thread: i32,
@@ -146,7 +146,8 @@ impl Chains {
         self.current.get(&thread)
     }
 
-    /// Forgets all chains if events were lost: earlier wake-ups cannot explain later ones.
+    /// Forgets all chains because events were lost: wake-ups before the loss cannot explain later
+    /// ones.
     pub fn take_loss(&mut self, item: &Item) {
         if matches!(item, Item::Lost { .. }) {
             self.pending.clear();
@@ -176,7 +177,8 @@ mod tests {
         chains.run(1, 110, thread(0), None, false).unwrap();
         wake(&mut chains, 150, Waker::Thread(1), 2);
         chains.run(2, 500, thread(77), None, false).unwrap();
-        // The thread blocks before it wakes the next one: the wait is part of its time.
+        // The thread blocks before it wakes the next one, so the time for which it blocks is part
+        // of its own time.
         wake(&mut chains, 550, IRQ, 2);
         assert_eq!(chains.run(2, 560, thread(0), None, true), None);
         wake(&mut chains, 600, Waker::Thread(2), 3);

@@ -1,9 +1,10 @@
-//! Interrupt contexts of the CPUs: the timer function, interrupt or softirq that interrupts the
-//! thread of a CPU. They identify the waker of a thread, and the time at which the waker started;
-//! and the interrupt or softirq that had a CPU while a thread waited for it.
+//! What interrupts the thread on each CPU: a timer's function, an interrupt or a softirq. This
+//! shows what woke a thread, and when the waker itself had started. It also shows which interrupt
+//! or softirq had a CPU while a thread waited for this CPU.
 //!
-//! Required events: the entries and exits of timers' functions, interrupts and softirqs. Without
-//! them, a waker in an interrupt has no name and no entry.
+//! The trace must contain the entries and exits of timers' functions, interrupts and softirqs.
+//! Without these events, it is unknown which interrupt woke a thread, and when the interrupt
+//! started.
 
 use std::collections::VecDeque;
 
@@ -15,10 +16,10 @@ use crate::text::Text;
 /// Maximum number of CPUs (NR_CPUS).
 const CPUS_MAX: usize = 8192;
 
-/// Waker of a thread.
+/// What woke a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Waker {
-    /// The trace does not show the waker.
+    /// The trace does not show what woke the thread.
     #[default]
     Unknown,
     /// A timer's function.
@@ -31,7 +32,7 @@ pub enum Waker {
     Thread(i32),
 }
 
-/// Number of the last interrupts and softirqs of each CPU that are stored.
+/// Number of recent interrupts and softirqs that are stored for each CPU.
 const HELD_MAX: usize = 16;
 
 /// An interrupt or a softirq that had a CPU.
@@ -39,9 +40,9 @@ const HELD_MAX: usize = 16;
 pub struct Held {
     /// The interrupt or softirq.
     pub by: Waker,
-    /// Its entry, in ns of the trace's clock.
+    /// When the interrupt or softirq was entered, in ns of the trace's clock.
     pub start: i64,
-    /// Its exit.
+    /// When the interrupt or softirq was left.
     pub end: i64,
 }
 
@@ -54,7 +55,8 @@ impl Held {
     }
 }
 
-/// Interrupt context of a CPU, which may wake a thread. Each part has the time of its entry.
+/// What interrupts the thread on a CPU, and so may wake another thread. For the timer's function,
+/// the interrupt and the softirq, the time of each entry is stored.
 #[derive(Debug, Clone, Default)]
 struct Context {
     timer: Option<(u64, u64)>,
@@ -65,14 +67,14 @@ struct Context {
     held: VecDeque<Held>,
 }
 
-/// The interrupt contexts of all CPUs.
+/// What interrupts the threads on all CPUs.
 #[derive(Debug, Default)]
 pub struct Contexts {
     cpus: HashMap<u32, Context>,
 }
 
 impl Contexts {
-    /// Processes the next event.
+    /// Processes an event.
     pub fn take(&mut self, event: &Event) {
         let is_change = matches!(
             event.kind,
@@ -100,8 +102,8 @@ impl Contexts {
         self.cpus.clear();
     }
 
-    /// Returns the longest of the last interrupts and softirqs of a CPU that ended after `since`. It
-    /// leaves out softirqs during which the CPU switched threads.
+    /// Returns the longest of a CPU's recent interrupts and softirqs that ended after `since`.
+    /// Leaves out softirqs during which the CPU switched threads.
     #[must_use]
     pub fn longest_after(&self, cpu: u32, since: i64) -> Option<Held> {
         let held = self.cpus.get(&cpu)?.held.iter();
@@ -110,15 +112,15 @@ impl Contexts {
             .copied()
     }
 
-    /// Returns the waker of a thread in this event.
+    /// Returns what wakes a thread in this event.
     #[must_use]
     pub fn waker(&self, event: &Event) -> Waker {
         self.waker_and_reference(event).0
     }
 
-    /// Returns the waker of a thread in this event, and the reference time: the entry of the
-    /// timer's function, interrupt or softirq, if it is in the trace. If the waker is a thread, the
-    /// reference is the event itself.
+    /// Returns what wakes a thread in this event, and the reference time of the wake-up: the time
+    /// at which the timer's function, interrupt or softirq was entered, if the trace shows it. If a
+    /// thread is the waker, the reference time is the time of the event.
     #[must_use]
     pub fn waker_and_reference(&self, event: &Event) -> (Waker, Option<u64>) {
         let none = Context::default();

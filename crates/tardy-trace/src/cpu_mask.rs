@@ -1,17 +1,18 @@
 //! The CPUs to which an interrupt was sent.
 
-/// Number of CPUs in a mask. Masks of the kernel may be longer; their further CPUs are left out.
+/// Number of CPUs in a mask. Masks of the kernel may be longer; CPUs beyond this number are
+/// ignored.
 pub const CPUS_MAX: u32 = 512;
 
 /// A set of CPUs below [`CPUS_MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CpuMask {
-    /// Bit N of word M is CPU 64 * M + N.
+    /// Bit N of the word with index M stands for CPU 64 * M + N.
     words: [u64; CPUS_MAX as usize / 64],
 }
 
 impl CpuMask {
-    /// Reads the bytes of a mask of any length: the first byte has CPUs 0 to 7.
+    /// Reads a mask of any length, in which the first byte stands for CPUs 0 to 7.
     #[must_use]
     pub fn of_bytes(bytes: &[u8]) -> Self {
         let mut mask = Self::default();
@@ -35,7 +36,7 @@ impl CpuMask {
 }
 
 impl FromIterator<u32> for CpuMask {
-    /// Leaves out CPUs from [`CPUS_MAX`] on.
+    /// Ignores CPUs with numbers of [`CPUS_MAX`] and above.
     fn from_iter<T: IntoIterator<Item = u32>>(cpus: T) -> Self {
         let mut mask = Self::default();
         for cpu in cpus {

@@ -10,9 +10,9 @@ use crate::text::Text;
 /// An event of one CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Event {
-    /// Time of the event, in the trace clock's unit.
+    /// Time of the event, in the unit of the trace's clock.
     pub time: u64,
-    /// The CPU that wrote the event.
+    /// The CPU that wrote the event into the trace.
     pub cpu: u32,
     /// Fields that all events share.
     pub head: Head,
@@ -20,15 +20,15 @@ pub struct Event {
     pub kind: Kind,
 }
 
-/// Fields that all events share: they describe the context that wrote the event, except that the
-/// first event of an interrupt describes the interrupted context.
+/// Fields that all events share. They describe the context in which the event was written. The
+/// first event of an interrupt is an exception: it describes the interrupted context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Head {
     /// TRACE_FLAG_* of include/linux/trace_events.h.
     pub flags: u8,
-    /// Depth of sections without preemption in the low four bits.
+    /// Low four bits: how many sections that switch preemption off are nested.
     pub preempt_count: u8,
-    /// The thread on the CPU, by its number outside of any container; 0 is the idle thread.
+    /// ID of the thread on the CPU, in the initial PID namespace; 0 is the idle thread.
     pub pid: i32,
 }
 
@@ -63,18 +63,18 @@ impl Head {
         self.flags & 0x40 != 0
     }
 
-    /// Returns how many sections without preemption were open. Bits above the fourth count sections
-    /// without migration, on newer kernels.
+    /// Returns how many nested sections had preemption off. On newer kernels, the bits above the
+    /// fourth count sections with migration off.
     #[must_use]
     pub fn preempt_depth(self) -> u8 {
         self.preempt_count & 0x0f
     }
 }
 
-/// A thread as the scheduler sees it.
+/// What the scheduler knows of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Thread {
-    /// The thread's number outside any container.
+    /// The thread's ID in the initial PID namespace.
     pub pid: i32,
     /// The kernel's priority, the smaller the more urgent: -1 deadline, 0 to 98 real-time (99 -
     /// priority), 100 to 139 all others.
@@ -83,14 +83,14 @@ pub struct Thread {
     pub name: Text,
 }
 
-/// The kind of an event, with the fields that are used.
+/// The kind of an event, with those of its fields that are used.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
     /// Another thread got the CPU.
     Switch {
-        /// The thread that had the CPU.
+        /// The thread that had the CPU until then.
         previous: Thread,
-        /// Why the previous thread lost the CPU: 0 if it was still runnable, otherwise TASK_* of
+        /// Why this thread lost the CPU: 0 if it was still runnable, otherwise TASK_* of
         /// include/linux/sched.h.
         previous_state: i64,
         /// The thread that has the CPU now.
@@ -100,7 +100,7 @@ pub enum Kind {
     Waking {
         /// The woken thread.
         thread: Thread,
-        /// The CPU on which the thread ran last, or will run next.
+        /// The CPU on which the thread last ran, or will run next.
         target_cpu: u32,
     },
     /// A thread moves to another CPU.
@@ -110,43 +110,43 @@ pub enum Kind {
         /// The CPU to which the thread moves.
         to_cpu: u32,
     },
-    /// A device's interrupt is being served.
+    /// A handler starts to serve an interrupt of a device.
     IrqEntry {
         /// Number of the interrupt.
         irq: i64,
         /// Name of the handler.
         name: Text,
     },
-    /// A device's interrupt was served.
+    /// A handler of a device's interrupt has returned.
     IrqExit {
         /// Number of the interrupt.
         irq: i64,
-        /// Return value of the handler: IRQ_* of include/linux/irqreturn.h, where bit 0 means that
-        /// the interrupt came from this handler's device.
+        /// Return value of the handler: IRQ_* of include/linux/irqreturn.h. Bit 0 means that the
+        /// interrupt came from this handler's device.
         returned: i64,
     },
-    /// A CPU-local interrupt is being served: `local_timer`, `reschedule`.
+    /// The CPU starts to serve a CPU-local interrupt, such as `local_timer` or `reschedule`.
     VectorEntry {
         /// Name of the event.
         name: Text,
     },
-    /// A CPU-local interrupt was served.
+    /// The CPU has served a CPU-local interrupt.
     VectorExit {
         /// Name of the event.
         name: Text,
     },
-    /// A CPU sends an interrupt to another.
+    /// A CPU sends an interrupt to another CPU.
     IpiSend {
         /// The target CPU.
         cpu: u32,
     },
-    /// A CPU sends an interrupt to several.
+    /// A CPU sends an interrupt to several CPUs.
     IpiSendMany {
         /// The target CPUs.
         cpus: CpuMask,
     },
-    /// A function is queued for another CPU. That CPU runs the function when the next interrupt
-    /// from a CPU arrives.
+    /// A function is queued for another CPU, which runs it when the next interrupt from another CPU
+    /// arrives.
     FunctionQueue {
         /// The other CPU.
         cpu: u32,
@@ -158,12 +158,12 @@ pub enum Kind {
         /// Number of the softirq.
         vector: i64,
     },
-    /// A softirq is being served.
+    /// The CPU starts to serve a softirq.
     SoftirqEntry {
         /// Number of the softirq.
         vector: i64,
     },
-    /// A softirq was served.
+    /// The CPU has served a softirq.
     SoftirqExit {
         /// Number of the softirq.
         vector: i64,
@@ -174,14 +174,14 @@ pub enum Kind {
         timer: u64,
         /// The function that the timer calls.
         function: u64,
-        /// Latest expiry, in ns of the timer's clock.
+        /// Latest time at which the timer may expire, in ns on the timer's clock.
         expires: i64,
         /// Earliest expiry: the time the program asked for, without slack.
         soft_expires: i64,
         /// HRTIMER_MODE_* of include/linux/hrtimer.h; bit 0 means a time relative to now.
         mode: Option<i64>,
     },
-    /// A timer's function is being called.
+    /// A CPU calls a timer's function.
     TimerExpireEntry {
         /// Address of the timer.
         timer: u64,
@@ -200,85 +200,85 @@ pub enum Kind {
         /// Address of the timer.
         timer: u64,
     },
-    /// A non-maskable interrupt's handler is done.
+    /// The handler of a non-maskable interrupt has ended.
     Nmi {
         /// Duration in ns.
         took: i64,
     },
     /// A thread touched a page that was not mapped.
     PageFault {
-        /// Whether user code touched the page, rather than the kernel on its behalf.
+        /// Whether the program itself touched the page, or the kernel on the program's behalf.
         is_user: bool,
         /// The touched address.
         address: u64,
     },
-    /// A thread starts to wait for a lock of the kernel.
+    /// A thread starts to wait for a kernel lock.
     ContentionBegin {
         /// LCB_F_* of include/trace/events/lock.h.
         flags: i64,
     },
-    /// The thread has the lock.
+    /// The thread has got the lock.
     ContentionEnd,
-    /// A kernel worker starts with a work item.
+    /// A kernel worker starts to run a work item.
     WorkStart {
         /// The function that the work item calls.
         function: u64,
     },
-    /// The worker finished the work.
+    /// The worker has finished the work item.
     WorkEnd,
-    /// The CPU goes idle, or leaves idle.
+    /// The CPU enters or leaves an idle state.
     CpuIdle {
-        /// The idle state; `None` if the CPU leaves idle.
+        /// The idle state that the CPU enters; `None` if it leaves idle.
         state: Option<u32>,
     },
     /// A thread calls futex(2).
     Futex {
-        /// FUTEX_* with its flags.
+        /// FUTEX_* with flags.
         operation: i64,
     },
-    /// A thread starts another.
+    /// A thread starts another thread.
     TaskStart {
         /// CLONE_* of include/uapi/linux/sched.h.
         flags: i64,
     },
-    /// The functions that led to the previous event of the same CPU, as a trigger at that event
-    /// records them.
+    /// The call stack at the previous event of this CPU, which a trigger of that event recorded.
     Stack {
         /// Index of the stack in the trace, if stacks are stored.
         place: Option<u32>,
     },
-    /// A latency reported by the timerlat tracer.
+    /// A latency that the timerlat tracer reports.
     Timerlat {
-        /// The tracer's context: 0 for its timer's function, 1 for its thread.
+        /// Where the tracer measured it: 0 for its timer's function, 1 for its thread.
         context: i64,
-        /// Latency since the due time, in ns.
+        /// Time since the due time, in ns.
         latency: u64,
     },
-    /// Text written to `trace_marker`.
+    /// A program wrote a text to `trace_marker`.
     Marker {
-        /// The start of the written text.
+        /// The first bytes of the text.
         text: Text,
     },
-    /// A thread reached one of the two functions between which the time is measured.
+    /// A thread reached one of the two functions between which `tardy attach` measures time.
     Mark {
-        /// Whether the measured time ends at this function.
+        /// Whether the measured time ends here, instead of starting.
         is_end: bool,
     },
     /// A monitor of runtime verification (tracefs, `rv`) reports that its model was violated.
     Violation {
         /// Name of the monitor.
         monitor: Text,
-        /// The thread that violated the model; `None` if the monitor is of a CPU.
+        /// The thread that violated the model; `None` if the monitor watches a CPU.
         pid: Option<i32>,
     },
     /// Any other event.
     Other,
 }
 
-/// Names of the events of the functions between which time is measured: its start and its end.
+/// Names of the two events at the functions between which `tardy attach` measures time: first the
+/// event at which the time starts, then the one at which it ends.
 pub const MARKS: [&str; 2] = ["tardy_from", "tardy_to"];
 
-/// Makes an event from its fields.
+/// Makes an event from the values of its fields.
 type EventMaker = fn(&Values<'_>) -> Option<Kind>;
 
 /// Event names, the fields each needs, and the function that makes the event.
@@ -456,15 +456,15 @@ const KINDS: &[(&str, &[&str], EventMaker)] = &[
     }),
 ];
 
-/// Stack records that event triggers write.
+/// The events that contain a stack; triggers write them.
 const STACKS: [&str; 2] = ["kernel_stack", "user_stack"];
-/// Maximum number of frames of a stack that are read.
+/// Maximum number of frames that are read of a stack.
 const FRAMES_MAX: usize = 64;
-/// System of the events for interrupts between CPUs on architectures other than x86. One event
-/// stands for all of these interrupts.
+/// On architectures other than x86, the system of the events for interrupts between CPUs. There,
+/// one event stands for all these interrupts.
 const IPI: &str = "ipi";
 
-/// The rule by which the data of an event are read.
+/// How the data of an event are read.
 #[derive(Debug, Clone)]
 enum Reading {
     Fields(EventMaker, Vec<Place>),
@@ -475,14 +475,14 @@ enum Reading {
     Other,
 }
 
-/// The positions of the fields that all events share.
+/// Where the fields are that all events share.
 #[derive(Debug, Clone)]
 struct HeadFields {
     flags: Number,
     preempt_count: Number,
     pid: Number,
-    /// Whether the fields are at the positions that all known kernels use: the number of the event,
-    /// followed by these fields without a gap.
+    /// Whether these fields are where all known kernels have them: after the number of the event,
+    /// without gaps.
     are_usual: bool,
 }
 
@@ -524,17 +524,17 @@ impl HeadFields {
     }
 }
 
-/// Reads events of one trace.
+/// Decodes the events of one trace.
 #[derive(Debug, Clone)]
 pub struct Decoder {
     head: Option<HeadFields>,
-    /// How to read each event, indexed by the event's number.
+    /// How each event is read; the index is the number of the event.
     readings: Vec<Option<Reading>>,
     known: Vec<&'static str>,
     kernel_stack: Option<StackFields>,
 }
 
-/// The position of a kernel stack.
+/// Where the data contain the kernel stack.
 #[derive(Debug, Clone, Copy)]
 struct StackFields {
     id: u16,
@@ -543,14 +543,14 @@ struct StackFields {
 }
 
 impl Decoder {
-    /// Makes a decoder from the formats of a trace.
+    /// Makes a decoder from the event formats of a trace.
     #[must_use]
     pub fn new(formats: &[EventFormat]) -> Self {
         Self::of_wakings(formats, "sched_waking")
     }
 
-    /// Makes a decoder for a trace without `sched_waking`: `sched_wakeup`, which the kernel emits a
-    /// little later, once the thread is in the run queue, replaces it.
+    /// Makes a decoder for a trace that lacks `sched_waking`. It uses `sched_wakeup` instead, which
+    /// the kernel writes a little later, when the thread is in the run queue.
     #[must_use]
     pub fn of_wakeups(formats: &[EventFormat]) -> Self {
         Self::of_wakings(formats, "sched_wakeup")
@@ -626,8 +626,8 @@ impl Decoder {
         )
     }
 
-    /// Decodes the data of an event; returns `None` if they are too short or the event has no
-    /// format.
+    /// Decodes the data of an event. Returns `None` if the data are too short, or if the event has
+    /// no format.
     #[must_use]
     pub fn decode(&self, time: u64, cpu: u32, data: &[u8]) -> Option<Event> {
         let fields = self.head.as_ref()?;
@@ -662,8 +662,9 @@ impl Decoder {
     }
 }
 
-/// Returns the monitor whose violations the event reports. A monitor has one event for an unexpected
-/// transition, and may have one for a violated condition, such as a time that is over.
+/// Returns the monitor of which the event reports violations. A monitor has one event for
+/// unexpected transitions, and may have another one for violated conditions, such as an exceeded
+/// time limit.
 fn violated_monitor(format: &EventFormat) -> Option<&str> {
     let name = format.name.strip_prefix("error_")?;
     (format.system == "rv").then(|| name.strip_prefix("env_").unwrap_or(name))
@@ -676,7 +677,7 @@ fn vector(format: &EventFormat) -> Reading {
         return Reading::Stack;
     }
     if let Some(monitor) = violated_monitor(format) {
-        // Monitors of threads have a field `pid` or `id` (kernel/trace/rv/rv_trace.h).
+        // Monitors that watch threads have a field `pid` or `id` (kernel/trace/rv/rv_trace.h).
         let pid = format.field("pid").or_else(|| format.field("id"));
         return Reading::Violation(monitor.into(), pid.and_then(Number::of));
     }
@@ -692,7 +693,7 @@ fn vector(format: &EventFormat) -> Reading {
     }
 }
 
-/// The fields of an event that is being read, by their index in [`KINDS`].
+/// The fields of the event that is being read; their order is the one in [`KINDS`].
 struct Values<'a> {
     fields: &'a [Place],
     data: &'a [u8],
@@ -716,7 +717,7 @@ impl Values<'_> {
         i32::try_from(self.number(index)?).ok()
     }
 
-    /// Returns the low 32 bits of the number of a CPU or of an idle state.
+    /// Returns the low 32 bits of a number that stands for a CPU or an idle state.
     fn cpu(&self, index: usize) -> Option<u32> {
         u32::try_from(self.number(index)? & 0xffff_ffff).ok()
     }
@@ -737,7 +738,7 @@ impl Values<'_> {
         }
     }
 
-    /// Reads a thread from three fields: number, priority, name.
+    /// Reads a thread from three fields: its ID, priority and name.
     fn thread(&self, first: usize) -> Option<Thread> {
         Some(Thread {
             pid: self.pid(first)?,

@@ -1,12 +1,12 @@
-//! Explains each wake-up of a thread: which tasks and interrupts held the CPU between the due time
-//! and the time the thread ran.
+//! Explains each wake-up of a thread: which tasks and interrupts had the CPU from the time at which
+//! the thread was due until it ran.
 //!
-//! The interval is cut twice. First it is cut into [`Component`]s at the events that lead to the
-//! thread: due time, timer interrupt, call of the timer's function, wake-up and switch. Each
-//! component is then cut into [`Piece`]s by the holder of the CPU. Pieces are whole ns of the
-//! trace's clock and follow one another without a gap, so their sum always equals the interval.
-//! Each piece states how certain its holder is. Only time that lies before the trace, or during
-//! lost events, is unexplained.
+//! This interval is divided in two steps. First, it is divided into [`Component`]s at the events
+//! that lead to the thread: due time, timer interrupt, call of the timer's function, wake-up and
+//! switch. Each component is then cut into [`Piece`]s by the holder of the CPU. Pieces are whole ns
+//! of the trace's clock and follow one another without a gap, so their sum always equals the
+//! interval. Each piece states how certain its holder is. Only time before the start of the trace,
+//! or in which events were lost, is unexplained.
 
 mod blocked;
 mod cause;
@@ -29,31 +29,32 @@ use crate::event::Thread;
 use crate::symbols::Symbols;
 use crate::text::Text;
 
-/// Facts that the trace lacks and that decide between causes.
+/// Facts that are not in the trace, but are needed to decide between possible causes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts {
-    /// Whether the kernel preempts kernel code, if known.
+    /// Whether the kernel can preempt its own code, if known.
     pub preemption: Option<Preemption>,
-    /// Whether the machine is a guest, so that its host can take the CPU; absent if unknown.
+    /// Whether the machine is a virtual machine, from which the host can take the CPU; absent if
+    /// unknown.
     pub is_guest: Option<bool>,
-    /// Whether the trace's times are of the monotonic clock, so that a due time of that clock needs
-    /// no conversion.
+    /// Whether the trace uses the monotonic clock. If so, a due time on that clock needs no
+    /// conversion.
     pub is_monotonic: bool,
-    /// Maximum time, in ns, that is attributed to the switch itself, directly before the thread
+    /// How much time, in ns, may be attributed to the switch itself, directly before the thread
     /// runs.
     pub switch_ns: u64,
     /// Address of the function that ends the extended time slice of a thread (rseq), if the kernel
     /// has it.
     pub slice_expired: Option<u64>,
-    /// Whether the kernel lets the owner of a mutex run on behalf of a waiting thread (proxy
-    /// execution).
+    /// Whether the kernel lets the owner of a mutex run in place of a thread that waits for the
+    /// mutex (proxy execution).
     pub has_proxy_execution: bool,
 }
 
 impl Facts {
-    /// Adds the facts that the names of the kernel's functions and variables show. The kernel has
-    /// proxy execution if it has the variable that switches it on (kernel/sched/core.c, since Linux
-    /// 7.1). Without CONFIG_KALLSYMS_ALL, the names of variables are missing.
+    /// Adds the facts that follow from the names of the kernel's functions and variables. The
+    /// kernel has proxy execution if it has the variable that switches it on (kernel/sched/core.c,
+    /// since Linux 7.1). Without CONFIG_KALLSYMS_ALL, the names of variables are missing.
     #[must_use]
     pub fn with_symbols(self, symbols: &Symbols) -> Self {
         Self {
@@ -77,16 +78,17 @@ impl Default for Facts {
     }
 }
 
-/// When a kernel preempts its own code.
+/// When a kernel can preempt its own code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preemption {
-    /// Never, or at few points: `preempt=none`, `preempt=voluntary`.
+    /// The kernel preempts its own code never, or at few points: `preempt=none`,
+    /// `preempt=voluntary`.
     No,
-    /// Wherever nothing forbids it: `preempt=full`, PREEMPT_RT.
+    /// The kernel preempts its own code wherever nothing forbids this: `preempt=full`, PREEMPT_RT.
     Full,
 }
 
-/// A part of the way from due to running.
+/// A part of the time from a due time until the thread ran or, for a sample, until its clock read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Component {
@@ -94,27 +96,27 @@ pub enum Component {
     Request,
     /// From the due time to the entry of the timer interrupt.
     Timer,
-    /// From the entry of the timer interrupt to the call of the timer's function; if timers expire
-    /// in a softirq, through the thread that serves the softirq.
+    /// From the entry of the timer interrupt to the call of the timer's function. If timers expire
+    /// in a softirq, this includes the thread that serves the softirq.
     Interrupt,
-    /// From the call of the timer's function to the wake-up of the thread.
+    /// From the call of the timer's function until the thread was woken.
     Expiry,
-    /// From the due time of a sample to the wake-up, if no timer wakes the thread: the path of the
-    /// waker.
+    /// From the due time of a sample until the thread was woken, if no timer woke it: the path of
+    /// the waker.
     Waker,
-    /// From the wake-up to the switch to the thread.
+    /// From the wake-up until the CPU switched to the thread.
     Switch,
-    /// From the last event before the thread ran to its first clock read, if the switch to it is
-    /// not traced.
+    /// If the switch to the thread is not traced: from the last event before the thread ran until
+    /// the thread's first clock read.
     SwitchAndReturn,
-    /// From the switch to the thread's first clock read.
+    /// From the switch to the thread until its first clock read.
     Return,
-    /// The thread was awake at the due time and needed no wake-up.
+    /// The thread was awake at the due time, so it was not woken.
     Awake,
 }
 
 impl Component {
-    /// Every component. A run folder stores positions in this list, so new components are added at
+    /// Every component. A run folder stores indexes in this list, so new components are added at
     /// the end.
     pub const ALL: [Self; 9] = [
         Self::Timer,
@@ -129,7 +131,7 @@ impl Component {
     ];
 }
 
-/// The reason why the thread did not run, or had not read the clock yet.
+/// Why the thread did not run yet, or had not read the clock yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
@@ -145,8 +147,8 @@ pub enum Cause {
     EqualPriority,
     /// Another thread ran that shares the CPU fairly; neither thread is real-time.
     Turns,
-    /// A thread of lower priority was switched to: the fair server, or throttling of real-time
-    /// threads.
+    /// The kernel switched to a thread of lower priority, because of the fair server or the
+    /// throttling of real-time threads.
     FairServer,
     /// A thread had interrupts off.
     InterruptsOff,
@@ -154,14 +156,14 @@ pub enum Cause {
     PreemptionOff,
     /// A thread was in kernel code that this kernel does not preempt.
     KernelCode,
-    /// Something ran before the thread that serves the softirq.
+    /// The CPU did something else, so the thread that serves the softirq did not run yet.
     BeforeSoftirq,
     /// The switch itself.
     Switch,
     /// The CPU was leaving its idle state.
     LeavingIdle,
-    /// The interrupt came late although interrupts were on, because of hardware, firmware or the
-    /// host.
+    /// The interrupt came late although interrupts were on, delayed by the hardware, the firmware
+    /// or the host.
     LateInterrupt,
     /// The thread allowed its timer to be late (timer slack; by default 50 us, none for real-time
     /// threads).
@@ -170,29 +172,30 @@ pub enum Cause {
     Itself,
     /// The thread itself ran: its code and system calls.
     OwnCode,
-    /// The thread had the CPU, but waited for a page or a lock before it read the clock.
+    /// The thread had the CPU at first, but then waited for a page or a lock before it read the
+    /// clock.
     Blocked,
     /// The timer was set for later than the sample's due time.
     LaterTimer,
-    /// The waker was still running the code that leads to the wake-up.
+    /// The waker was still executing the code that leads to the wake-up.
     Waker,
     /// The thread waited for a page of memory.
     PageFault,
-    /// The thread waited for a lock of the kernel.
+    /// The thread waited for a kernel lock.
     KernelLock,
-    /// The kernel extended the time slice of a thread that had asked for it (rseq).
+    /// The kernel extended the time slice of a thread that had requested this (rseq).
     ExtendedSlice,
-    /// The owner of a mutex ran on behalf of a waiting thread of equal or higher priority, the
-    /// donor (proxy execution).
+    /// The owner of a mutex ran in place of a thread that waits for the mutex and has an equal or
+    /// higher priority, the donor (proxy execution).
     LockOwner,
     /// Events were lost.
     Lost,
-    /// The trace had not started, or the time is too far in the past.
+    /// The trace had not started at this time, or the time is too long ago to be stored.
     Unknown,
 }
 
 impl Cause {
-    /// Every cause. A run folder stores positions in this list, so new causes are added at the end.
+    /// Every cause. A run folder stores indexes in this list, so new causes are added at the end.
     pub const ALL: [Self; 26] = [
         Self::Nmi,
         Self::Interrupt,
@@ -222,65 +225,66 @@ impl Cause {
         Self::LockOwner,
     ];
 
-    /// Returns whether the cause explains nothing.
+    /// Returns whether this cause stands for unexplained time.
     #[must_use]
     pub fn is_unexplained(self) -> bool {
         matches!(self, Self::Lost | Self::Unknown)
     }
 }
 
-/// The certainty of a cause.
+/// How certain a cause is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Certainty {
-    /// Events of the trace prove the cause.
+    /// Events in the trace prove the cause.
     Seen,
-    /// Events of the trace leave no other likely cause.
+    /// According to the events in the trace, no other cause is likely.
     Inferred,
-    /// The cause is either the named one, or this one.
+    /// The cause is either the one that the piece names, or this one.
     CannotTell(Cause),
 }
 
-/// The holder of the CPU.
+/// What had the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Holder {
-    /// The cause of the wait.
+    /// Why the thread had to wait.
     pub cause: Cause,
-    /// Name of the interrupt, softirq or thread; empty if there is none.
+    /// Name of the interrupt, softirq or thread; empty if the holder is none of these.
     pub name: Text,
     /// The kernel's priority of a thread, as in [`Thread::priority`].
     pub priority: Option<i32>,
-    /// The address of the function that a kernel worker was running as a work item, or that an
-    /// interrupt sent by another CPU ran on this one.
+    /// For a kernel worker: the address of the function that it ran as a work item. If the holder
+    /// is an interrupt that another CPU sent: the address of the function that the interrupt ran on
+    /// this CPU.
     pub work: Option<u64>,
-    /// For an interrupt that a CPU sent to another: the thread on the sending CPU. For the owner of
-    /// a mutex: the donor.
+    /// If the holder is an interrupt that another CPU sent: the thread on the sending CPU. If the
+    /// holder is the owner of a mutex: the donor.
     pub sender: Option<Text>,
 }
 
-/// Part of the interval, with the holder of the CPU.
+/// A part of the interval, in which one holder had the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
     /// The component that contains the piece.
     pub component: Component,
-    /// The holder of the CPU during the piece.
+    /// What had the CPU during the piece.
     pub holder: Holder,
-    /// The certainty of the cause.
+    /// How certain the cause is.
     pub known: Certainty,
     /// The CPU.
     pub cpu: u32,
-    /// When the piece starts, in ns of the trace's clock.
+    /// When the piece starts, in ns on the trace's clock.
     pub start: u64,
     /// When the piece ends.
     pub end: u64,
-    /// Index of the stack of functions that the waking interrupt interrupted.
+    /// Index of the call stack of what the waking interrupt interrupted.
     pub stack: Option<u32>,
-    /// Index of the stack of functions that finally gave up the CPU.
+    /// Index of the call stack with which the holder gave up the CPU in the end.
     pub ended: Option<u32>,
 }
 
 impl Holder {
-    /// Returns a holder without a name.
+    /// Returns a holder that has no name.
     #[must_use]
     pub fn of(cause: Cause) -> Self {
         Self {
@@ -300,7 +304,8 @@ impl Piece {
         self.end - self.start
     }
 
-    /// Returns whether kernel functions caused the piece and the piece is long enough to name them.
+    /// Returns whether kernel functions are the reason for the piece, and whether it is long enough
+    /// to name these functions.
     pub(crate) fn has_functions(&self, least: u64) -> bool {
         let is_of_code = matches!(
             self.holder.cause,
@@ -312,30 +317,30 @@ impl Piece {
     }
 }
 
-/// The source of a due time.
+/// Where a due time comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DueFrom {
-    /// The expiry of the timer that woke the thread.
+    /// It is the expiry of the timer that woke the thread.
     Timer,
-    /// The grid of periods that the caller gave.
+    /// It is on the grid of periods that the caller gave.
     Period,
-    /// Something other than a timer woke the thread: the due time is the wake-up.
+    /// It is the time of the wake-up, because something other than a timer woke the thread.
     Waking,
 }
 
 /// Due times of a thread whose timers the trace lacks: one per period.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Grid {
-    /// One of the due times, in ns of the trace's clock.
+    /// One of the due times, in ns on the trace's clock.
     pub origin: u64,
     /// The distance between due times in ns, at least 1.
     pub period_ns: f64,
 }
 
 impl Grid {
-    /// Returns the number of the last due time at or before `time`, and that due time. If the
-    /// period is not a whole number of ns, due times are rounded by at most 1 ns.
+    /// Returns the number of the last due time that is not after `time`, and that due time. If the
+    /// period is not a whole number of ns, the due time is rounded by at most 1 ns.
     #[must_use]
     pub fn last_due(&self, time: u64) -> (i64, u64) {
         let since = i128::from(time) - i128::from(self.origin);
@@ -348,10 +353,10 @@ impl Grid {
     }
 }
 
-/// The context that woke a thread.
+/// What woke a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waker {
-    /// A timer, by its function's address.
+    /// A timer, identified by its function's address.
     Timer(u64),
     /// A hard interrupt.
     Interrupt,
@@ -362,8 +367,9 @@ pub enum Waker {
 }
 
 impl Waker {
-    /// Returns whether the waker may have been a timer that the trace lacks: on PREEMPT_RT, and
-    /// under load, threads serve softirqs.
+    /// Returns whether a timer that the trace does not show may have caused the wake-up. This is
+    /// possible even if the waker is a thread, because threads serve softirqs on PREEMPT_RT and
+    /// under load.
     #[must_use]
     pub fn may_be_timer(&self) -> bool {
         match self {
@@ -380,22 +386,22 @@ impl Waker {
 pub struct WakeUp {
     /// The thread that was woken.
     pub thread: Thread,
-    /// When the thread was due, in ns of the trace's clock.
+    /// When the thread was due, in ns on the trace's clock.
     pub due: u64,
-    /// The source of the due time.
+    /// Where the due time comes from.
     pub due_from: DueFrom,
-    /// The context that woke the thread.
+    /// What woke the thread.
     pub waker: Waker,
-    /// The entry of the timer interrupt.
+    /// When the timer interrupt was entered.
     pub interrupt: Option<u64>,
-    /// The call of the timer's function.
+    /// When the timer's function was called.
     pub expiry: Option<u64>,
-    /// When the thread was made runnable.
+    /// When the thread became runnable.
     pub waking: u64,
-    /// The CPU from which the thread was woken.
+    /// The CPU on which the waker ran.
     pub waking_cpu: u32,
-    /// When the thread ran. If the trace lacks the switch, this is the last event before the thread
-    /// is known to run, so that the latency is a lower bound.
+    /// When the thread ran. If the trace lacks the switch, this is the time of the last event
+    /// before the thread is known to run, so that the latency is a lower bound.
     pub ran: u64,
     /// The first event of the thread, if the trace lacks the switch.
     pub first_sign: Option<u64>,

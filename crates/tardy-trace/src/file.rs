@@ -1,8 +1,9 @@
 //! Reads files `trace.dat` of trace-cmd, versions 6 and 7, from memory (trace-cmd.dat.v6(5),
 //! trace-cmd.dat.v7(5)).
 //!
-//! Keeps event formats, names of functions and threads, the clock, and the position of each CPU's
-//! pages. Pages are decompressed on demand, one chunk at a time. Refuses big-endian files.
+//! Stores the event formats, the names of functions and threads, the clock, and where each CPU's
+//! pages are. Pages are decompressed only when they are needed, one chunk at a time. Refuses
+//! big-endian files.
 
 mod compression;
 mod flat;
@@ -41,7 +42,7 @@ pub enum FileError {
     /// The machine is big-endian.
     #[error("trace.dat is from a big-endian machine: only little-endian traces can be read")]
     BigEndian,
-    /// The file holds the text of a latency tracer instead of events.
+    /// The file contains the text of a latency tracer instead of events.
     #[error(
         "trace.dat holds the text of a latency tracer, not events: record with `trace-cmd record`"
     )]
@@ -49,16 +50,16 @@ pub enum FileError {
     /// A number in the file has an impossible value.
     #[error("trace.dat claims {what} {value}, which is impossible")]
     Unreasonable {
-        /// The item that was read.
+        /// What the number stands for.
         what: &'static str,
         /// The value that was found.
         value: u64,
     },
-    /// Two CPUs claim the same pages. If this were accepted, a small file could claim any number of
-    /// events.
+    /// Two CPUs have the same pages in the file. Without this check, a small file could claim any
+    /// number of events.
     #[error("trace.dat gives the same pages to CPU {0} and CPU {1}: it is damaged")]
     Shared(u32, u32),
-    /// An expected mark is missing.
+    /// A mark that should be here is missing.
     #[error("trace.dat has no {0} where one is expected")]
     Mark(&'static str),
     /// The file is truncated.
@@ -67,7 +68,7 @@ pub enum FileError {
     /// A part of the file cannot be decompressed.
     #[error(transparent)]
     Compression(#[from] CompressionError),
-    /// The page layout is unknown.
+    /// The layout of pages in the file is unknown.
     #[error(transparent)]
     Layout(#[from] LayoutError),
     /// The format of an event in the file cannot be read.
@@ -78,7 +79,7 @@ pub enum FileError {
 /// A parsed trace.dat.
 #[derive(Debug)]
 pub struct TraceFile<'a> {
-    /// Version of the file: 6 or 7.
+    /// Version of the file's format: 6 or 7.
     pub version: u32,
     /// Page layout of the main buffer.
     pub layout: PageLayout,
@@ -86,11 +87,11 @@ pub struct TraceFile<'a> {
     pub formats: Vec<EventFormat>,
     /// Names of functions.
     pub symbols: Symbols,
-    /// Names of threads by their number in the kernel.
+    /// Names of threads, by thread ID.
     pub commands: HashMap<i32, Text>,
     /// The output of `uname` on the traced machine.
     pub kernel: Option<String>,
-    /// Conversion of times to ns, if the trace's times are values of a CPU counter.
+    /// How times are converted to ns, if they are values of a CPU counter.
     pub counter: Option<CounterRate>,
     /// The main buffer, if the file has it, and the buffers of instances.
     pub buffers: Vec<Buffer<'a>>,
@@ -105,16 +106,17 @@ pub struct CounterRate {
     pub shift: u32,
 }
 
-/// A ring buffer: the main buffer, or the buffer of an instance.
+/// A ring buffer: either the main buffer, or the buffer of an instance.
 #[derive(Debug)]
 pub struct Buffer<'a> {
     /// Name of the instance; empty for the main buffer.
     pub name: String,
-    /// The clock of the buffer's times, such as `mono`; empty if the file does not name the clock.
+    /// Name of the clock on which the buffer's times are, such as `mono`; empty if the file does
+    /// not name it.
     pub clock: String,
     /// Layout of the buffer's pages.
     pub layout: PageLayout,
-    /// The pages of each CPU, in the order of the file.
+    /// The pages of each CPU, in the order in which the file contains them.
     pub cpus: Vec<CpuPages<'a>>,
 }
 
@@ -128,13 +130,13 @@ pub struct CpuPages<'a> {
 }
 
 impl<'a> CpuPages<'a> {
-    /// Returns the number of bytes that the pages take in the file.
+    /// Returns how many bytes the pages take in the file.
     #[must_use]
     pub fn stored_bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Returns whole consecutive pages, in the chunks in which the file stores them.
+    /// Returns whole consecutive pages, chunk by chunk as the file stores them.
     pub fn chunks(
         &self,
     ) -> impl Iterator<Item = Result<Cow<'a, [u8]>, CompressionError>> + use<'a> {
@@ -143,10 +145,11 @@ impl<'a> CpuPages<'a> {
 }
 
 impl<'a> TraceFile<'a> {
-    /// Parses everything except the pages.
+    /// Parses everything in the file except the pages.
     ///
     /// # Errors
-    /// Returns an error if `bytes` are not a trace.dat, are damaged, or are of an unsupported kind.
+    /// Returns an error if `bytes` are not a trace.dat, are damaged, or are of a kind that is not
+    /// supported.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, FileError> {
         let mut cursor = Cursor::at(bytes, 0);
         if cursor.take(MAGIC.len()) != Ok(MAGIC) {
@@ -195,7 +198,7 @@ impl<'a> TraceFile<'a> {
     }
 }
 
-/// The parts that both versions of the format contain, without their positions in the file.
+/// The parts that files of both versions contain, wherever they are in the file.
 #[derive(Debug, Default)]
 struct Parts {
     layout: Option<PageLayout>,
@@ -205,7 +208,7 @@ struct Parts {
     options: Options,
 }
 
-/// Options. Their numbers are the same in both versions.
+/// The numbers and contents of options in a file. Versions 6 and 7 use the same numbers.
 #[derive(Debug, Default)]
 struct Options {
     kernel: Option<String>,
@@ -220,7 +223,7 @@ impl Options {
     const UNAME: u16 = 5;
     const COUNTER: u16 = 14;
 
-    /// Reads an option if it is relevant.
+    /// Reads an option if its content is used.
     fn take(&mut self, id: u16, data: &[u8]) -> Result<(), FileError> {
         match id {
             Self::BUFFER if self.buffers.len() == BUFFERS_MAX => {
@@ -246,7 +249,7 @@ impl Options {
 }
 
 impl Parts {
-    /// Reads `header_page` and `header_event`, with which a file of either version starts.
+    /// Reads `header_page` and `header_event`, which are at the start of a file of either version.
     fn headers(&mut self, cursor: &mut Cursor<'_>) -> Result<(), FileError> {
         if cursor.take(12)? != b"header_page\0" {
             return Err(FileError::Mark("header_page"));
@@ -260,7 +263,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Reads the formats of tracer events, including `print`.
+    /// Reads the formats of the events that tracers write, including `print`.
     fn tracer_formats(&mut self, cursor: &mut Cursor<'_>) -> Result<(), FileError> {
         self.some_formats("ftrace", cursor)
     }
@@ -273,8 +276,8 @@ impl Parts {
         Ok(())
     }
 
-    /// Reads formats of events. Every round consumes bytes of the file, so the file's length bounds
-    /// the work.
+    /// Reads the formats of events. This ends, because every round consumes bytes of the file: the
+    /// file's length bounds the work.
     fn some_formats(&mut self, system: &str, cursor: &mut Cursor<'_>) -> Result<(), FileError> {
         for _ in 0..cursor.u32()? {
             self.formats
@@ -319,8 +322,8 @@ impl Parts {
 
 /// Refuses a file in which two CPUs have the same pages.
 fn no_shared_pages(buffers: &[Buffer<'_>]) -> Result<(), FileError> {
-    /// Size of the word that counts a CPU's chunks. Some versions of trace-cmd include it in the
-    /// length of a CPU's data, so neighbours may overlap by this much.
+    /// Size of the word that counts a CPU's chunks. Some versions of trace-cmd count this word as
+    /// part of a CPU's data, so the data of two CPUs may seem to overlap by this size.
     const COUNT_BYTES: usize = 4;
     let cpus = buffers.iter().flat_map(|buffer| &buffer.cpus);
     let mut filled: Vec<_> = cpus.filter(|cpu| !cpu.bytes.is_empty()).collect();
@@ -334,7 +337,7 @@ fn no_shared_pages(buffers: &[Buffer<'_>]) -> Result<(), FileError> {
     Ok(())
 }
 
-/// Reads a text that follows its length, a number of eight bytes.
+/// Reads a text that is preceded by its length, a number of eight bytes.
 fn long_text<'a>(cursor: &mut Cursor<'a>) -> Result<Cow<'a, str>, FileError> {
     let length = cursor.u64()?;
     let length = usize::try_from(length).map_err(|_| FileError::Unreasonable {

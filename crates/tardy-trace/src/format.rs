@@ -1,17 +1,17 @@
 //! Event formats: the file `format` of an event in tracefs defines the positions of its fields.
 //!
-//! The line `print fmt` is ignored: it is a program for printing, and events are read by their
-//! fields.
+//! The line `print fmt` is ignored: it is a program that prints the event, and events are read by
+//! their fields.
 
 use crate::bytes;
 
-/// Maximum length of a format that is read. The longest format of Linux 6.18 (a print format with
-/// all system calls' flags) has 40 kB.
+/// Maximum length of a format; longer formats are not read. The longest format of Linux 6.18 (a
+/// print format with all system calls' flags) has 40 kB.
 pub const FORMAT_BYTES_MAX: usize = 1 << 20;
-/// Maximum number of fields of an event that are read.
+/// Maximum number of an event's fields; formats with more are not read.
 pub const FIELDS_MAX: usize = 512;
 
-/// Why a text is not a format of an event.
+/// Why a text is not an event's format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
     /// The text is too long.
@@ -33,16 +33,17 @@ pub enum FormatError {
     Fields,
 }
 
-/// Describes the data of an event.
+/// Describes how the data of an event are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventFormat {
-    /// The folder of `events` that contains the event, such as `sched`.
+    /// The folder below `events` that contains the event, such as `sched`.
     pub system: String,
     /// Name of the event, such as `sched_switch`.
     pub name: String,
-    /// The value of the first two bytes of the data.
+    /// The number that the first two bytes of the event's data contain.
     pub id: u16,
-    /// The fields in the order of the file. The fields that all events share come first.
+    /// The fields, in the order in which the file lists them. The fields that all events share are
+    /// at the start.
     pub fields: Vec<Field>,
 }
 
@@ -53,26 +54,26 @@ pub struct Field {
     pub name: String,
     /// Position of the field, in bytes from the start of the data.
     pub offset: usize,
-    /// Length of the field in bytes; 0 for an array that fills the rest.
+    /// Length of the field in bytes; 0 if it is an array that takes the rest of the data.
     pub size: usize,
-    /// How to read the bytes.
+    /// How the bytes are read.
     pub kind: FieldKind,
 }
 
-/// How to read the bytes of a field.
+/// How the bytes of a field are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldKind {
-    /// A number without sign; also a pointer.
+    /// An unsigned number, or a pointer.
     Unsigned,
-    /// A number with a sign.
+    /// A signed number.
     Signed,
-    /// Text at the field's own offset, up to a zero byte.
+    /// A text within the field itself, up to a zero byte.
     Text,
-    /// Four bytes with the position of data of variable length: offset in the low half, length in
-    /// the high one.
+    /// Four bytes that contain where data of variable length are: the offset in the low half, the
+    /// length in the high one.
     Elsewhere {
-        /// Whether offsets count from the end of the field (`__rel_loc`), not from the start of the
-        /// data (`__data_loc`).
+        /// Whether the offset counts from the end of the field (`__rel_loc`) rather than from the
+        /// start of the data (`__data_loc`).
         is_relative: bool,
     },
     /// An array of numbers.
@@ -80,10 +81,10 @@ pub enum FieldKind {
 }
 
 impl EventFormat {
-    /// Parses the text of a file `format` in the folder `events/SYSTEM`.
+    /// Parses the content of a file `format` in a folder `events/SYSTEM`.
     ///
     /// # Errors
-    /// Returns an error if the text is not such a file.
+    /// Returns an error if the text is not an event's format.
     pub fn parse(system: &str, text: &str) -> Result<Self, FormatError> {
         if text.len() > FORMAT_BYTES_MAX {
             return Err(FormatError::TooLong(text.len()));
@@ -141,7 +142,7 @@ impl Field {
             }
         }
         let declaration = declaration.trim();
-        // The name is the last word, possibly followed by an array's length: `char prev_comm[16]`,
+        // The name is the last word. An array's length may follow it: `char prev_comm[16]`,
         // `unsigned long args[6]`, `__data_loc char[] name`.
         let is_array = declaration.ends_with(']');
         let bare = if is_array {
@@ -173,8 +174,8 @@ impl Field {
         })?
     }
 
-    /// Returns the field as a number, sign-extended. Returns `None` if it is not a number, or lies
-    /// outside the data.
+    /// Returns the field's value as a number, sign-extended. Returns `None` if the field is not a
+    /// number, or is not within the data.
     #[must_use]
     #[expect(clippy::cast_possible_wrap, reason = "addresses keep their bits")]
     pub fn number(&self, data: &[u8]) -> Option<i64> {
@@ -185,8 +186,8 @@ impl Field {
         }
     }
 
-    /// Returns the bytes of the field, at any position in the data. For a text, returns only the
-    /// bytes before its zero.
+    /// Returns the bytes of the field, wherever they are in the data. If the field is a text,
+    /// returns only the bytes before its first zero byte.
     #[must_use]
     pub fn bytes<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
         self.place(data).map(|bytes| match self.kind {
@@ -195,7 +196,8 @@ impl Field {
         })
     }
 
-    /// Returns the bytes like [`Field::bytes`], including a text's zero and the bytes after it.
+    /// Returns the same bytes as [`Field::bytes`], but for a text also its zero byte and the bytes
+    /// after it.
     pub(crate) fn place<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
         match self.kind {
             FieldKind::Elsewhere { is_relative } => {
@@ -266,7 +268,7 @@ print fmt: \"field:%s\", REC->prev_comm\n";
 
     #[test]
     fn a_blank_of_two_bytes_is_no_end_of_a_word() {
-        // Found by the fuzz target trace_format: U+0085 is white space.
+        // The fuzz target trace_format found this case: U+0085 counts as white space.
         let line = "name: a\nID: 1\n\tfield:unsigned\u{85}int a;\toffset:0;\tsize:4;\tsigned:0;\n";
         let format = EventFormat::parse("sched", line).expect("it is a format");
         assert_eq!(format.fields[0].name, "a");

@@ -1,18 +1,19 @@
-//! The layout of a ring-buffer page: the file `events/header_page` of tracefs.
+//! The layout of a ring buffer's page, as in the file `events/header_page` of tracefs.
 
 use crate::format::{EventFormat, FormatError};
 
-/// Maximum size of a sub-buffer that is read. The kernel allows 16 pages of up to 64 KiB.
+/// Maximum size of a sub-buffer; larger ones are not read. The kernel allows at most 16 pages of up
+/// to 64 KiB.
 pub const PAGE_BYTES_MAX: usize = 1 << 20;
 
-/// The layout of a trace's pages.
+/// The layout of the pages in a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageLayout {
-    /// Bytes of the kernel's `long`, in which the length of the data is stored: 4 or 8.
+    /// Size of the kernel's `long` in bytes, 4 or 8; the length of the data is stored in a `long`.
     pub long_bytes: usize,
-    /// Start of the data, in bytes from the start of the page: 12 or 16.
+    /// Where the data start, in bytes from the start of the page: 12 or 16.
     pub data_offset: usize,
-    /// Page size in bytes, 4096 or more (`buffer_subbuf_size_kb`).
+    /// Size of a page in bytes, at least 4096 (`buffer_subbuf_size_kb`).
     pub page_bytes: usize,
 }
 
@@ -41,12 +42,12 @@ pub enum LayoutError {
 }
 
 impl PageLayout {
-    /// Reads the text of the file `header_page`.
+    /// Parses the content of the file `header_page`.
     ///
     /// # Errors
-    /// Returns an error if it is not a layout of a known kernel.
+    /// Returns an error if the text is not a layout of a known kernel.
     pub fn parse(text: &str) -> Result<Self, LayoutError> {
-        // The text has the same lines as an event's format, except for the format's head.
+        // The text has the same lines as an event's format, but without the lines at the start.
         let format = EventFormat::parse("header", &format!("name: header_page\nID: 0\n{text}"))?;
         let find = |name| {
             format
@@ -78,7 +79,7 @@ impl PageLayout {
         })
     }
 
-    /// Returns the layout with another page length, for a buffer whose pages differ.
+    /// Returns this layout with another size of a page, for a buffer whose pages have that size.
     #[must_use]
     pub fn with_page_bytes(self, page_bytes: usize) -> Self {
         Self { page_bytes, ..self }

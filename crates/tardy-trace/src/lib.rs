@@ -1,15 +1,15 @@
-//! Decodes kernel traces: event formats and ring-buffer pages of tracefs, files of trace-cmd,
-//! scheduling events, and the holder of the CPU while a thread waited.
+//! Decodes kernel traces: event formats and ring buffer pages of tracefs, files of trace-cmd,
+//! scheduling events, and what had the CPU while a thread waited.
 //!
-//! This crate does not measure, print or touch a tracefs.
+//! This crate does not measure, does not print, and does not access tracefs.
 //!
 //! From bytes to an explanation: [`file::TraceFile`] (`trace.dat`) → [`page::Page`] →
 //! [`event::Decoder`] → [`merge::Merge`] (one stream of all CPUs) → [`explain::Explainer`]
 //! (wake-ups of a thread, cut into pieces by the holder of the CPU). [`perfetto::Writer`] writes
-//! the events and the wake-ups to a file for Perfetto's viewer.
+//! events and wake-ups to a file for Perfetto's viewer.
 //!
-//! Every byte of a trace is treated as hostile. A reader returns an error. A reader neither panics
-//! nor takes more memory than its limits allow.
+//! Any byte of a trace may be hostile. A reader returns an error for bytes that it cannot read. It
+//! never panics, and never takes more memory than its limits allow.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,9 +1,9 @@
-//! Merges the pages of a ring buffer that is being written into one stream of all CPUs in the order
-//! of time, page by page as they are read.
+//! Merges the pages of a ring buffer while the kernel still writes to it. The stream contains the
+//! events of all CPUs in the order of time. Each page is merged when it has been read.
 //!
-//! The stream advances to a time before which the reader has read the pages of every CPU. Memory is
-//! bounded: while more than `WAITING_MAX` events wait, events at and after that time are emitted,
-//! too.
+//! The stream advances to a time before which the reader has read the pages of every CPU. To bound
+//! memory, there is an exception: while more than `WAITING_MAX` events wait, the stream also
+//! returns events at and after that time.
 
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
@@ -16,34 +16,36 @@ use crate::merge::Item;
 use crate::page::{LostEvents, Page, PageError};
 use crate::recent::Recent;
 
-/// Maximum number of waiting events: 4 million, or some 500 MB; 4 s at a million events a second.
+/// Maximum number of events that wait: 4 million, which take some 500 MB, and occur in 4 s at a
+/// million events a second.
 const WAITING_MAX: usize = 4 << 20;
-/// Capacity in events that a queue always keeps.
+/// A queue always keeps memory for this many events.
 const ROOM_KEPT: usize = 1 << 12;
 /// Minimum number of recent stacks that are stored.
 const STACKS_MAX: usize = 1 << 12;
 
-/// Merges pages into one stream as they arrive.
+/// Merges each page, as soon as it has been read, into one stream in the order of time.
 #[derive(Debug)]
 pub struct Live {
     decoder: Decoder,
     layout: PageLayout,
     streams: Vec<Stream>,
-    /// The next item of each stream that has one: time and index of the stream.
+    /// For each stream that has a next item: the time of this item, and the index of the stream.
     next: BinaryHeap<Reverse<(u64, usize)>>,
     waiting: usize,
     counts: Counts,
     stacks: Stacks,
 }
 
-/// The most recent kernel stacks, each stored once.
+/// The most recent kernel stacks, without duplicates.
 #[derive(Debug)]
 struct Stacks {
     places: Recent<Arc<[u64]>, u32>,
     stacks: Recent<u32, Arc<[u64]>>,
-    /// The index for the next new stack; indices are never reused.
+    /// The index that the next new stack will get; no index is used twice.
     next: u32,
-    /// Frames of the current stack, reused so that a known stack allocates nothing.
+    /// The frames of the current stack. The memory is reused, so that a stack that is already
+    /// stored allocates nothing.
     frames: Vec<u64>,
 }
 
@@ -59,7 +61,7 @@ impl Default for Stacks {
 }
 
 impl Stacks {
-    /// Returns the index of a stack, or `None` when all indices are used.
+    /// Returns the index of a stack; `None` if there are no more indices.
     fn place(&mut self, frames: impl Iterator<Item = u64>) -> Option<u32> {
         self.frames.clear();
         self.frames.extend(frames);
@@ -82,7 +84,7 @@ struct Stream {
     last: u64,
 }
 
-/// Counts of what was read so far.
+/// How much was read so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Number of pages.
@@ -93,12 +95,12 @@ pub struct Counts {
     pub losses: u64,
     /// Number of lost events, as far as the kernel counted them.
     pub lost_events: u64,
-    /// Number of kernel stacks, which do not count as events.
+    /// Number of kernel stacks, which are not counted as events.
     pub stacks: u64,
 }
 
 impl Live {
-    /// Creates the stream for these CPUs.
+    /// Creates a stream for these CPUs.
     #[must_use]
     pub fn new(decoder: Decoder, layout: PageLayout, cpus: impl IntoIterator<Item = u32>) -> Self {
         let streams = cpus
@@ -120,11 +122,11 @@ impl Live {
         }
     }
 
-    /// Reads the next page of the CPU at this index of the list. Returns the time in the page's
-    /// header.
+    /// Reads the next page of a CPU, which is given by its index in the list. Returns the time in
+    /// the page's header.
     ///
     /// # Errors
-    /// Returns an error if the page is damaged: the events after the damage are lost.
+    /// Returns an error if the page is damaged. The events after the damage are then lost.
     pub fn page(&mut self, place: usize, bytes: &[u8]) -> Result<u64, PageError> {
         let stream = &mut self.streams[place];
         let was_empty = stream.queue.is_empty();
@@ -158,8 +160,8 @@ impl Live {
         self.next.peek().map(|&Reverse((time, _))| time)
     }
 
-    /// Returns the next item before `until`, in the order of time. While too many items wait, also
-    /// returns later ones.
+    /// Returns the next item in the order of time, if it is before `until`. While too many items
+    /// wait, returns the next item even if it is not before `until`.
     pub fn next_before(&mut self, until: u64) -> Option<Item> {
         let mut next = self.next.peek_mut()?;
         let Reverse((time, place)) = *next;
@@ -172,8 +174,8 @@ impl Live {
             Some(item) => *next = Reverse((item.time(), place)),
             None => drop(PeekMut::pop(next)),
         }
-        // The queue of a busy CPU is never empty: without this, it would keep the capacity of its
-        // largest burst.
+        // If a CPU is busy, its queue is never empty. Without this, the queue would forever keep
+        // the memory that its largest burst needed.
         if queue.capacity() > ROOM_KEPT && queue.len() < queue.capacity() / 4 {
             queue.shrink_to(queue.capacity() / 2);
         }
@@ -181,14 +183,14 @@ impl Live {
         item
     }
 
-    /// Returns the addresses of the stack at an index, innermost first; empty if the stack was
-    /// forgotten.
+    /// Returns the addresses of the stack with an index, innermost first; no addresses if the stack
+    /// was forgotten.
     #[must_use]
     pub fn stack(&self, place: u32) -> &[u64] {
         self.stacks.stacks.get(&place).map_or(&[], |stack| stack)
     }
 
-    /// Returns the counts of the data that was read so far.
+    /// Returns how much was read so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
@@ -253,7 +255,7 @@ mod tests {
                           size;\toffset:8;\tsize:4;\tsigned:1;
 \tfield:unsigned long caller[8];\toffset:16;\tsize:64;\tsigned:0;\n";
 
-    /// Makes a stack that declares `count` frames and contains `frames`.
+    /// Makes a stack that states that it has `count` frames, and contains `frames`.
     fn stack(count: i32, frames: &[u64]) -> Vec<u8> {
         let mut data = vec![4, 0, 0, 0, 7, 0, 0, 0];
         data.extend_from_slice(&count.to_le_bytes());
@@ -356,7 +358,7 @@ mod tests {
         for address in 100..100 + 10 * STACKS_MAX as u64 {
             let place = stacks.place(std::iter::once(address)).unwrap();
             assert_eq!(stacks.stacks.get(&place).unwrap()[..], [address]);
-            // A repeated stack keeps its index.
+            // If a stack occurs again, it has the same index.
             assert_eq!(stacks.place([9].into_iter()), Some(again));
         }
         assert_eq!(stacks.stacks.get(&first), None);

@@ -9,24 +9,24 @@ use crate::file::{Buffer, CompressionError, CounterRate, CpuPages};
 use crate::layout::PageLayout;
 use crate::page::{LostEvents, Page, PageError};
 
-/// An item of a trace's stream.
+/// An item in a trace's stream.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Item {
     /// An event of any CPU.
     Event(Event),
-    /// Events of this CPU were lost before `time`.
+    /// Events of this CPU were lost, all of them before `time`.
     Lost {
-        /// The CPU whose events are missing.
+        /// The CPU whose events were lost.
         cpu: u32,
         /// When events resume.
         time: u64,
-        /// The number of lost events; `None` if it is unknown or bytes were damaged.
+        /// How many events were lost; `None` if this is unknown, or if bytes were damaged.
         count: Option<u64>,
     },
 }
 
 impl Item {
-    /// Returns the time of the item, in the trace clock's unit.
+    /// Returns the time of the item, in the unit of the trace's clock.
     #[must_use]
     pub fn time(&self) -> u64 {
         match self {
@@ -36,13 +36,13 @@ impl Item {
     }
 }
 
-/// Damage that was found in a file.
+/// Damage that was found while a file was read.
 #[derive(Debug, thiserror::Error)]
 pub enum Damage {
-    /// A page is damaged: later events in it are lost.
+    /// A page is damaged, so the events after the damage are lost.
     #[error(transparent)]
     Page(#[from] PageError),
-    /// A chunk is damaged: later events of the CPU are lost.
+    /// A chunk is damaged, so all later events of the CPU are lost.
     #[error(transparent)]
     Chunk(#[from] CompressionError),
 }
@@ -50,7 +50,8 @@ pub enum Damage {
 /// Merges the pages of all CPUs into one stream.
 pub struct Merge<'a> {
     streams: Vec<Stream<'a>>,
-    /// The next item of each stream that has one: time and index of the stream.
+    /// For each stream that has a next item: the time of this item, and the index of the stream in
+    /// `streams`.
     next: BinaryHeap<Reverse<(u64, usize)>>,
     /// The first cases of damage that were found, each with its CPU.
     damage: Vec<(u32, Damage)>,
@@ -60,8 +61,8 @@ pub struct Merge<'a> {
 const DAMAGE_MAX: usize = 20;
 
 impl<'a> Merge<'a> {
-    /// Starts to merge the CPUs' pages of a buffer, from its start. `rate` converts times to ns if
-    /// they are values of a CPU counter.
+    /// Starts to merge the pages of all CPUs, beginning with the first page of each. If times are
+    /// values of a CPU counter, `rate` converts them to ns.
     #[must_use]
     pub fn new(buffer: &Buffer<'a>, decoder: &'a Decoder, rate: Option<CounterRate>) -> Self {
         let stream = |pages: &CpuPages<'a>| Stream {
@@ -121,7 +122,7 @@ impl Iterator for Merge<'_> {
     }
 }
 
-/// The pages of one CPU. Only one page at a time is decoded.
+/// The pages of one CPU. Only one page of them is decoded at a time.
 struct Stream<'a> {
     cpu: u32,
     layout: PageLayout,
@@ -131,13 +132,14 @@ struct Stream<'a> {
     chunk: Cow<'a, [u8]>,
     at: usize,
     queue: VecDeque<Item>,
-    /// The latest time so far. The stream's time never decreases, even if the pages are out of
+    /// The latest time so far. The time of the stream never decreases, even if the pages are out of
     /// order.
     last: u64,
 }
 
 impl Stream<'_> {
-    /// Decodes the next page into the queue. Returns false at the end.
+    /// Decodes the next page, and adds its events to the queue. Returns false if there are no more
+    /// pages.
     fn read_page(&mut self) -> Result<bool, Damage> {
         if self.at >= self.chunk.len() {
             let Some(chunk) = self.chunks.next() else {
@@ -192,7 +194,7 @@ impl Stream<'_> {
 }
 
 impl CounterRate {
-    /// Converts a count to ns.
+    /// Converts a counter's value to ns.
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,

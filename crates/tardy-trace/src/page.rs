@@ -14,19 +14,20 @@ const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
 /// An absolute stamp has 59 bits; the upper bits are those of the previous stamp.
 const STAMP_BITS: u32 = 59;
-/// The kernel's reader uses the upper bits of the length word: events were lost before this page,
-/// and their number follows the data.
+/// The upper bits of this word are not part of the length, but flags. One flag means that events
+/// were lost before this page. The other means that the number of lost events is stored after the
+/// data.
 const LENGTH_MASK: u64 = (1 << 27) - 1;
 const MISSED: u64 = 1 << 31;
 const MISSED_STORED: u64 = 1 << 30;
 
-/// Why a page, or the rest of it, cannot be read.
+/// Why a page cannot be read, or cannot be read to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PageError {
     /// The page is truncated.
     #[error("a page of the ring buffer: {0}")]
     End(#[from] EndOfData),
-    /// The data would exceed the page.
+    /// According to its length, the data would be longer than the page.
     #[error("a page of the ring buffer claims {data} bytes of data but has room for {room}")]
     TooMuch {
         /// The declared value.
@@ -44,16 +45,16 @@ pub enum PageError {
     },
 }
 
-/// Events that were lost before a page.
+/// Whether and how many events were lost before a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LostEvents {
-    /// The kernel counted the lost events: this many.
+    /// This many events were lost, as counted by the kernel.
     Counted(u64),
     /// The number of lost events is unknown.
     Uncounted,
 }
 
-/// A page, and how far it was read: an iterator over its events.
+/// Iterates over the events of a page.
 #[derive(Debug, Clone)]
 pub struct Page<'a> {
     data: &'a [u8],
@@ -66,15 +67,15 @@ pub struct Page<'a> {
 /// An event of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// Time of the event, in the trace clock's unit, which is ns for most clocks.
+    /// Time of the event, in the unit of the trace's clock, which is ns for most clocks.
     pub time: u64,
-    /// The data that the event's format describes.
+    /// The data of the event, which its format describes.
     pub data: &'a [u8],
 }
 
 impl<'a> Page<'a> {
-    /// Parses the head of a page. `bytes` may be longer than the data, like a whole page, but not
-    /// shorter.
+    /// Parses the head of a page. `bytes` may be longer than the data, for example a whole page,
+    /// but not shorter.
     ///
     /// # Errors
     /// Returns an error if `bytes` are not a page of this layout.
@@ -112,13 +113,13 @@ impl<'a> Page<'a> {
         })
     }
 
-    /// Returns the time at which the page starts, in the trace clock's unit.
+    /// Returns the time of the page's start, in the unit of the trace's clock.
     #[must_use]
     pub fn time(&self) -> u64 {
         self.time
     }
 
-    /// Returns the events that were lost between the previous page and this one.
+    /// Returns which events were lost between the previous page and this one.
     #[must_use]
     pub fn missed(&self) -> Option<LostEvents> {
         self.missed
@@ -133,8 +134,9 @@ impl<'a> Page<'a> {
                 (word & ((1 << TYPE_BITS) - 1), u64::from(word >> TYPE_BITS));
             match type_or_length {
                 PADDING if delta == 0 => break,
-                // The kernel discarded this event after it had written later events. The times of
-                // later events count from the time of this event.
+                // The kernel discarded this event after it had written later events. Nevertheless,
+                // its time counts, because later events state only how much time passed since this
+                // one.
                 PADDING => {
                     let length = cursor.u32()?;
                     self.time = self.time.wrapping_add(delta);
@@ -155,7 +157,7 @@ impl<'a> Page<'a> {
                     let length = if type_or_length > 0 {
                         type_or_length * 4
                     } else {
-                        // The declared length includes the length word.
+                        // The stated length includes the word with the length.
                         let said = cursor.u32()?;
                         said.checked_sub(4).ok_or(PageError::Length {
                             at: start,
@@ -175,7 +177,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Returns the position after `head` bytes and another `length` bytes.
+/// Returns the position that follows `head` bytes and then `length` bytes.
 fn skip(start: usize, head: usize, length: u32) -> Result<usize, PageError> {
     let end = start
         .checked_add(head)
@@ -183,7 +185,7 @@ fn skip(start: usize, head: usize, length: u32) -> Result<usize, PageError> {
     end.ok_or(PageError::Length { at: start, length })
 }
 
-/// Returns a full stamp from its low 59 bits and the previous stamp, which is not later.
+/// Returns a complete time stamp from its low 59 bits and from an earlier time stamp.
 fn stamp(low: u64, before: u64) -> u64 {
     let low = low & ((1 << STAMP_BITS) - 1);
     let high = before >> STAMP_BITS << STAMP_BITS;

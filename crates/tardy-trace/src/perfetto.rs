@@ -1,9 +1,10 @@
-//! A trace for Perfetto (protos/perfetto/trace/trace.proto): the schedule as kernel events, and a
-//! track for each explained thread. The track has a slice for each wake-up. The slice is divided
-//! into components, and each component into holders of the CPU.
+//! Writes a trace for Perfetto (protos/perfetto/trace/trace.proto): the schedule as kernel events,
+//! and a track for each explained thread. The track has a slice for each wake-up. The slice
+//! contains a slice for each component, and this contains a slice for each holder of the CPU.
 //!
-//! Packets are written while the trace is read. Packets need no exact order, because Perfetto sorts
-//! them by time when it opens the file. The write buffer is therefore bounded.
+//! Packets are written while the trace is read. Their order need not be exact, because Perfetto
+//! sorts packets by time when it opens the file. So the memory for events that wait to be written
+//! is bounded.
 
 mod ftrace;
 mod message;
@@ -18,13 +19,14 @@ use crate::event::{Event, Thread};
 use crate::explain::{Component, Piece, WakeUp};
 use crate::merge::Item;
 
-/// Number of CPUs above which Perfetto refuses a file.
+/// Perfetto refuses files with more CPUs than this.
 const CPUS_MAX: u32 = 1024;
-/// Maximum bytes of events that wait for other events of their CPU.
+/// Events are collected until those of all CPUs together exceed this size in bytes. Then they are
+/// written, those of each CPU in one packet.
 const WAITING_BYTES_MAX: usize = 1 << 20;
-/// Maximum number of parallel tracks for overlapping wake-ups of one thread.
+/// Maximum number of tracks for wake-ups of one thread that overlap.
 const LANES_MAX: usize = 16;
-/// Sequences of packets: the kernel's events, and tracks.
+/// Numbers of the two sequences of packets: one has the kernel's events, the other has tracks.
 const KERNEL: u64 = 1;
 const TRACKS: u64 = 2;
 /// BUILTIN_CLOCK_* of the schema.
@@ -41,30 +43,30 @@ pub struct Writer<W> {
     has_begun: bool,
     bundles: BTreeMap<u32, Bundle>,
     waiting_bytes: usize,
-    /// For each thread, the end of the last wake-up on each of its tracks.
+    /// For each thread: when the last wake-up on each of its tracks ended.
     lanes: HashMap<i32, Vec<u64>>,
     left_out: LeftOut,
 }
 
-/// Waiting events of one CPU.
+/// The events of one CPU that are not yet written.
 #[derive(Default)]
 struct Bundle {
     events: Message,
     is_lost: bool,
 }
 
-/// Counts of what the file omits.
+/// What the file leaves out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct LeftOut {
-    /// Events of CPUs with a number that Perfetto refuses.
+    /// Events of CPUs whose number Perfetto refuses.
     pub events: u64,
-    /// Wake-ups that overlap with too many other wake-ups of their thread: there are at most 16
+    /// Wake-ups that overlap with too many other wake-ups of the same thread: there are at most 16
     /// tracks.
     pub wake_ups: u64,
 }
 
 impl<W: Write> Writer<W> {
-    /// Creates the writer of a file. `is_monotonic`: whether the trace's times are of the monotonic
+    /// Creates the writer for a file. `is_monotonic` states whether the trace uses the monotonic
     /// clock.
     pub fn new(out: W, is_monotonic: bool) -> Self {
         Self {
@@ -89,7 +91,7 @@ impl<W: Write> Writer<W> {
         match item {
             Item::Event(event) => self.event(event),
             Item::Lost { cpu, .. } if *cpu < CPUS_MAX => {
-                // A bundle can mark lost events only before its start.
+                // Lost events can only be marked at the start of a bundle of events.
                 self.flush()?;
                 self.bundles.entry(*cpu).or_default().is_lost = true;
                 Ok(())
@@ -98,7 +100,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Writes a wake-up. `component` and `holder` return the names of slices.
+    /// Writes a wake-up. `component` and `holder` return the names that slices get.
     ///
     /// # Errors
     /// Returns an error if the file cannot be written.
@@ -132,7 +134,7 @@ impl<W: Write> Writer<W> {
         self.end(track, wake_up.ran)
     }
 
-    /// Writes the waiting events.
+    /// Writes the events that were collected.
     ///
     /// # Errors
     /// Returns an error if the file cannot be written.
@@ -142,9 +144,10 @@ impl<W: Write> Writer<W> {
         Ok(self.left_out)
     }
 
-    /// Writes the relation of the clocks. Perfetto takes the times of kernel events for times of
-    /// the boot-time clock. The offset of that clock, the time in suspend, is not in the trace. So
-    /// both clocks are set equal, and all times shown are of the monotonic clock.
+    /// Writes how the clocks are related. Perfetto assumes that the times of kernel events are on
+    /// the boot-time clock. The trace does not contain the difference between the clocks, which is
+    /// the time for which the machine was suspended. So both clocks are set equal, and all times
+    /// shown are of the monotonic clock.
     fn clocks(&mut self, time: u64) -> io::Result<()> {
         let clock = |id| Message::default().number(1, id).number(2, time);
         let snapshot = Message::default()
@@ -188,8 +191,8 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Returns the track for a wake-up: slices of one track must not overlap, and a timer may be
-    /// due before the thread ran for the previous one.
+    /// Returns the track on which a wake-up is drawn. Slices of one track must not overlap. But a
+    /// timer may be due before the thread has run for the previous one.
     fn track(&mut self, wake_up: &WakeUp) -> io::Result<Option<u64>> {
         let lanes = self.lanes.entry(wake_up.thread.pid).or_default();
         let lane = lanes
@@ -199,7 +202,7 @@ impl<W: Write> Writer<W> {
         if lane == LANES_MAX {
             return Ok(None);
         }
-        // The number of a track must not be 0, which means no track.
+        // Numbers start at 1, because 0 means that there is no track.
         let track = (u64::from(wake_up.thread.pid.cast_unsigned()) << 8) + lane as u64 + 1;
         if lane < lanes.len() {
             lanes[lane] = wake_up.ran;
@@ -234,7 +237,8 @@ impl<W: Write> Writer<W> {
     }
 
     fn slice(&mut self, time: u64, event: &Message) -> io::Result<()> {
-        // Slices use the clock of the kernel's events, so that both align for any clock.
+        // Slices use the same clock as the kernel's events, so that both are aligned, whatever the
+        // clock is.
         self.packet(
             &Message::default()
                 .number(8, time)

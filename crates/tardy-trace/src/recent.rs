@@ -1,4 +1,4 @@
-//! A map that forgets entries that were not used recently.
+//! A map that forgets those entries that were not used for some time.
 
 use std::borrow::Borrow;
 use std::hash::Hash;
@@ -6,9 +6,10 @@ use std::hash::Hash;
 use foldhash::HashMap;
 use foldhash::fast::RandomState;
 
-/// Entries in two generations: when the newer one is full, it replaces the older one. An entry is
-/// forgotten once between one and two times `capacity` other entries have been used. All memory is
-/// allocated at once, so that a long run needs no more of it than a short one.
+/// The entries are in two generations. When the newer one is full, it replaces the older one. So an
+/// entry is forgotten when, after its last use, between `capacity` and twice `capacity` other
+/// entries have been used. All memory is allocated at the start, so that a long run needs no more
+/// memory than a short one.
 #[derive(Debug)]
 pub struct Recent<K, V> {
     newer: HashMap<K, V>,
@@ -17,7 +18,7 @@ pub struct Recent<K, V> {
 }
 
 impl<K: Eq + Hash, V> Recent<K, V> {
-    /// Makes an empty map; see the type for `capacity`.
+    /// Makes an empty map; see the type for what `capacity` means.
     #[must_use]
     pub fn new(capacity: usize) -> Self {
         let empty = || HashMap::with_capacity_and_hasher(capacity, RandomState::default());
@@ -36,7 +37,7 @@ impl<K: Eq + Hash, V> Recent<K, V> {
         self.newer.get(key).or_else(|| self.older.get(key))
     }
 
-    /// Returns the entry and marks it as used.
+    /// Returns the entry of a key, and marks it as used.
     pub fn touch<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
     where
         K: Borrow<Q>,
@@ -51,7 +52,7 @@ impl<K: Eq + Hash, V> Recent<K, V> {
         self.newer.values().chain(self.older.values())
     }
 
-    /// Adds a key that is not in the map.
+    /// Adds an entry for a key that is not in the map.
     pub fn insert(&mut self, key: K, value: V) {
         if self.newer.len() >= self.capacity {
             std::mem::swap(&mut self.newer, &mut self.older);

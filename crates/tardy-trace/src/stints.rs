@@ -1,12 +1,13 @@
-//! Stints of followed threads: a thread runs, is preempted, sleeps, or waits for a CPU after its
-//! wake-up.
+//! The stints of followed threads: at any time, a thread runs, is preempted, sleeps, or waits for a
+//! CPU after its wake-up.
 //!
-//! The stints of a thread follow one another without a gap. Required events: `sched_switch` from
-//! and to the threads, `sched_waking` of them, and a kernel stack after each switch by which a
-//! thread went to sleep. The entries and exits of timer functions, interrupts and softirqs identify
-//! the waker; without them, a waker in an interrupt has no name.
+//! The stints of a thread follow one another without a gap. The trace must contain `sched_switch`
+//! from and to the followed threads, `sched_waking` of these threads, and a kernel stack after each
+//! switch by which a thread went to sleep. The entries and exits of timer functions, interrupts and
+//! softirqs show what woke a thread; without them, it is unknown which interrupt did.
 //!
-//! The time of interrupts and softirqs that come while a thread runs is part of the running time.
+//! If interrupts and softirqs come while a thread runs, their time counts as time in which the
+//! thread ran.
 
 use foldhash::HashMap;
 
@@ -16,49 +17,49 @@ use crate::merge::Item;
 use crate::text::Text;
 use crate::wake_ups::PREEMPTED;
 
-/// States of a thread that has ended (EXIT_DEAD and EXIT_ZOMBIE of include/linux/sched.h).
+/// States of a thread that has exited (EXIT_DEAD and EXIT_ZOMBIE of include/linux/sched.h).
 const ENDED: i64 = 0x10 | 0x20;
-/// State of a thread during a stint.
+/// What a thread did during a stint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {
     /// The thread had a CPU.
     Running,
-    /// The thread was runnable, but had lost its CPU.
+    /// The thread was runnable, but another thread had got its CPU.
     Preempted {
-        /// The thread that got the CPU first.
+        /// The first thread that got the CPU.
         first: Thread,
-        /// The thread that had the CPU last.
+        /// The thread that had the CPU when this thread got it back.
         last: Thread,
     },
     /// The thread slept.
     Asleep {
-        /// Index of the thread's stack in the trace.
+        /// Index in the trace of the stack with which the thread went to sleep.
         stack: Option<u32>,
         /// Whether the thread's last timer before the sleep was relative.
         is_relative: bool,
-        /// The context that ended the sleep.
+        /// What ended the sleep.
         waker: Waker,
     },
-    /// The thread was woken, and waited for a CPU.
+    /// The thread had been woken, and waited for a CPU.
     Ready {
-        /// The thread that had the CPU last; ID 0 is the idle task.
+        /// The thread that had the CPU when this thread got it; ID 0 is the idle task.
         last: Thread,
-        /// The longest interrupt or softirq of this CPU that ended after the thread fell asleep, of
-        /// the last ones.
+        /// The longest of this CPU's recent interrupts and softirqs that ended after the thread
+        /// fell asleep.
         held: Option<Held>,
     },
 }
 
-/// A period in one state of a thread.
+/// A time in which a thread did the same thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stint {
     /// Thread ID in the initial PID namespace.
     pub thread: i32,
-    /// Start of the stint, in ns of the trace's clock.
+    /// When the stint started, in ns on the trace's clock.
     pub start: i64,
-    /// End of the stint, which is the start of the next one.
+    /// When the stint ended and the next one started.
     pub end: i64,
-    /// State of the thread.
+    /// What the thread did.
     pub doing: Doing,
 }
 
@@ -70,12 +71,12 @@ impl Stint {
     }
 }
 
-/// Current state of a thread.
+/// What a thread does at present.
 #[derive(Debug, Clone, Copy)]
 enum State {
     Running {
         since: i64,
-        /// Wake-up of a thread that has not left the CPU yet, with its waker.
+        /// If the thread was woken before it had left the CPU: when, and by what.
         woken: Option<(i64, Waker)>,
         is_relative: bool,
     },
@@ -92,10 +93,10 @@ enum State {
     },
 }
 
-/// Reads a trace event by event, and emits stints.
+/// Reads a trace event by event, and returns stints.
 #[derive(Debug, Default)]
 pub struct Stints {
-    /// The followed threads; a thread's state is unknown until its first event.
+    /// The followed threads; what a thread does is unknown until its first event.
     threads: HashMap<i32, Option<State>>,
     contexts: Contexts,
     finished: Vec<Stint>,
@@ -112,12 +113,12 @@ impl Stints {
         self.threads.remove(&thread);
     }
 
-    /// Returns the stints that ended since the last call, in order of their ends.
+    /// Returns the stints that ended since the last call, in the order in which they ended.
     pub fn finished(&mut self) -> impl Iterator<Item = Stint> {
         self.finished.drain(..)
     }
 
-    /// Processes the next item.
+    /// Processes the next item of the stream.
     pub fn take(&mut self, item: &Item) {
         match item {
             Item::Event(event) => self.take_event(event),
@@ -128,7 +129,7 @@ impl Stints {
         }
     }
 
-    /// Returns the waker of a thread in this event.
+    /// Returns what wakes a thread in this event.
     #[must_use]
     pub fn waker(&self, event: &Event) -> Waker {
         self.contexts.waker(event)
@@ -136,7 +137,7 @@ impl Stints {
 
     fn take_event(&mut self, event: &Event) {
         let time = i64::try_from(event.time).unwrap_or(i64::MAX);
-        // A stack event has the ID of the thread that left the CPU.
+        // A stack names the thread that has just left the CPU.
         if !matches!(event.kind, Kind::Stack { .. }) {
             self.runs(time, event.cpu, event.head.pid);
         }
@@ -179,12 +180,13 @@ impl Stints {
         }
     }
 
-    /// Records that a thread has a CPU, as an event shows that the thread wrote. If the kernel does
-    /// not trace the switch from the idle task, this event is the first sign. A thread that slept
-    /// got the idle CPU when it was woken; for a preempted thread, the time of the event is used.
+    /// Records that a thread has a CPU, because the thread wrote an event. This is the first sign
+    /// if the kernel does not trace the switch from the idle task. If the thread slept, it is
+    /// assumed that it got the idle CPU when it was woken; if it was preempted, that it got the CPU
+    /// at the time of the event.
     fn runs(&mut self, time: i64, cpu: u32, thread: i32) {
         let since = match self.threads.get(&thread) {
-            // The wake-up may precede the sleep.
+            // The thread may have been woken before it went to sleep.
             Some(Some(State::Asleep {
                 since,
                 woken: Some((woke, _)),
@@ -239,7 +241,7 @@ impl Stints {
         };
     }
 
-    /// Records that a thread gets this CPU, which `last` had.
+    /// Records that a thread gets this CPU; `last` had it until then.
     fn gets(&mut self, time: i64, cpu: u32, thread: i32, last: Thread) {
         let Some(known) = self.threads.get_mut(&thread) else {
             return;

@@ -1,15 +1,15 @@
-//! Names of kernel functions by address, from the text of /proc/kallsyms or the copy in a trace
-//! file, and names as they are shown to people.
+//! Names of kernel functions by address, read from /proc/kallsyms or from the copy in a trace file;
+//! also the names in the form in which people see them.
 
 use std::borrow::Cow;
 
-/// Returns the name of a function as its source has it, if the Rust compiler encoded it: modules of
-/// Linux in Rust, and programs. Other names stay as they are.
+/// If the Rust compiler encoded the name of a function, returns the name as it is in the source.
+/// Programs in Rust and Linux modules in Rust have such names. Other names are returned unchanged.
 #[must_use]
 pub fn shown(name: &str) -> Cow<'_, str> {
     match rustc_demangle::try_demangle(name) {
-        // The alternate form omits the hash at the end of the name, because the hash differs from
-        // build to build.
+        // The hash at the end of an encoded name is left out, because it differs from build to
+        // build.
         Ok(decoded) => Cow::Owned(format!("{decoded:#}")),
         Err(_) => Cow::Borrowed(name),
     }
@@ -18,17 +18,17 @@ pub fn shown(name: &str) -> Cow<'_, str> {
 /// Functions by address.
 #[derive(Debug, Default)]
 pub struct Symbols {
-    /// Addresses and names, in the order of addresses.
+    /// Addresses and names, sorted by address.
     addresses: Vec<(u64, String)>,
 }
 
-/// Maximum distance of an address from the start of its function; kallsyms does not list the ends
-/// of functions.
+/// Maximum distance of an address from the start of the function that contains it; kallsyms does
+/// not list the ends of functions.
 const FUNCTION_BYTES_MAX: u64 = 1 << 20;
 
 impl Symbols {
-    /// Reads lines `ADDRESS TYPE NAME [MODULE]`, and skips others. If the kernel hides addresses,
-    /// they are all 0, and no names are known.
+    /// Reads lines `ADDRESS TYPE NAME [MODULE]`, and ignores other lines. If the kernel hides its
+    /// addresses, they are all 0; then no names are known.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let line = |line: &str| {
@@ -51,7 +51,7 @@ impl Symbols {
         Self { addresses }
     }
 
-    /// Returns the name of the function at `address`, or the address if no name is known.
+    /// Returns the name of the function at `address`; if there is none, the address as text.
     #[must_use]
     pub fn name_or_address(&self, address: u64) -> String {
         self.name(address)
@@ -73,12 +73,13 @@ impl Symbols {
         found.map(|&(address, _)| address)
     }
 
-    /// Returns the names of all functions, in the order of addresses.
+    /// Returns the names of all functions, sorted by address.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.addresses.iter().map(|(_, name)| name.as_str())
     }
 
-    /// Returns the last function that starts at `address` or before it, and how many bytes before.
+    /// Returns the last function that starts at or before `address`, and the distance from its
+    /// start.
     #[must_use]
     pub fn nearest(&self, address: u64) -> Option<(&str, u64)> {
         let after = self

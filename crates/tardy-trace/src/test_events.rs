@@ -1,4 +1,4 @@
-//! Makes events for unit tests, in the form in which the decoder returns them.
+//! Makes events for unit tests, as the decoder would return them.
 
 use crate::event::{Event, Head, Kind, Thread};
 use crate::merge::Item;
@@ -28,7 +28,7 @@ pub(crate) fn event(time: u64, cpu: u32, pid: i32, flags: u8, kind: Kind) -> Ite
     })
 }
 
-/// Creates the event that a thread sets a timer for `soft_expires`, and allows it to expire as late
+/// Creates the event by which a thread sets a timer for `soft_expires` and lets it expire as late
 /// as `expires`.
 pub(crate) fn start(
     time: u64,
@@ -57,7 +57,7 @@ pub(crate) fn cancel(time: u64, pid: i32, timer: u64) -> Item {
     event(time, 0, pid, 0, Kind::TimerCancel { timer })
 }
 
-/// Creates the event that a timer's function is called, in an interrupt of the thread `pid`.
+/// Creates the event by which a CPU calls a timer's function, in an interrupt of the thread `pid`.
 pub(crate) fn entry(time: u64, pid: i32, timer: u64, function: u64, now: i64) -> Item {
     event(
         time,
@@ -109,7 +109,7 @@ pub(crate) fn switch(time: u64, previous: i32, next: i32) -> Item {
     )
 }
 
-/// Creates a switch on any CPU, with the state of the thread that loses the CPU.
+/// Creates a switch on any CPU; the thread that loses the CPU has the given state.
 pub(crate) fn switch_of(time: u64, cpu: u32, (previous, state): (i32, i64), next: i32) -> Item {
     let kind = Kind::Switch {
         previous: thread(previous),
@@ -119,12 +119,12 @@ pub(crate) fn switch_of(time: u64, cpu: u32, (previous, state): (i32, i64), next
     event(time, cpu, previous, 0, kind)
 }
 
-/// Creates the stack of a thread that leaves its CPU.
+/// Creates the stack of a thread that has just left its CPU.
 pub(crate) fn stack(time: u64, cpu: u32, pid: i32, place: u32) -> Item {
     event(time, cpu, pid, 0, Kind::Stack { place: Some(place) })
 }
 
-/// Creates a loss of events of CPU 0.
+/// Creates an item that states that events of CPU 0 were lost.
 pub(crate) fn lost(time: u64) -> Item {
     Item::Lost {
         cpu: 0,

@@ -1,9 +1,10 @@
-//! Names of threads and interrupts, stored without allocation.
+//! Names of threads and interrupts, stored without memory allocation.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-/// Up to 24 bytes of text: a thread's name has 15 at most, an interrupt's is truncated.
+/// Text of up to 24 bytes. A thread's name has at most 15 bytes; longer names of interrupts are
+/// truncated.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Text {
     bytes: [u8; 24],
@@ -11,8 +12,8 @@ pub struct Text {
 }
 
 impl Text {
-    /// Copies the bytes before the first zero. Control characters, which could reach a terminal,
-    /// and invalid UTF-8 become `?`.
+    /// Copies the bytes before the first zero byte. Replaces control characters, which could act on
+    /// a terminal, and invalid UTF-8 by `?`.
     #[must_use]
     pub fn new(given: &[u8]) -> Self {
         if let Ok(name) = <[u8; 16]>::try_from(given)
@@ -21,7 +22,8 @@ impl Text {
             return text;
         }
         let mut text = Self::default();
-        // Fast path for nearly every name. Each event of the scheduler has two names.
+        // This is the fast path, which nearly every name takes. It matters because each event of
+        // the scheduler has two names.
         let end = memchr::memchr(0, given).unwrap_or(given.len());
         if end <= text.bytes.len()
             && given[..end].iter().fold(true, |is_plain, byte| {
@@ -50,12 +52,12 @@ impl Text {
         text
     }
 
-    /// Copies a thread's name from the kernel, all bytes at once: nearly every event has one.
-    /// Returns `None` if a byte is not printable ASCII.
+    /// Copies a thread's name as the kernel stores it, all bytes at once, because nearly every
+    /// event has a name. Returns `None` if a byte is not printable ASCII.
     fn plain(name: u128) -> Option<Self> {
         const ONES: u128 = u128::MAX / 255;
         const TOPS: u128 = ONES << 7;
-        // The lowest of these bits is at the first zero byte (Hacker's Delight, 6-1).
+        // The lowest of these bits belongs to the first zero byte (Hacker's Delight, 6-1).
         let zeros = name.wrapping_sub(ONES) & !name & TOPS;
         let length = zeros.trailing_zeros() / 8;
         let kept = if zeros == 0 {
@@ -91,8 +93,8 @@ impl Text {
     }
 }
 
-/// Hashes whole words, because names are hashed for every piece of every sample. Equal texts have
-/// equal padding, too.
+/// Hashes whole words, because names are hashed for every piece of every sample. This is correct
+/// because equal texts also have equal padding.
 impl Hash for Text {
     fn hash<H: Hasher>(&self, state: &mut H) {
         for word in self.bytes.chunks_exact(8) {

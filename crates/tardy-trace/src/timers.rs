@@ -1,24 +1,25 @@
-//! Timers that programs set: their kinds, their clocks, and how they end.
+//! The timers that programs set: which kind and clock they have, and how they end.
 //!
-//! The clock of a timer follows from the value that its interrupt read. The events do not name the
-//! clock. The offsets between clocks are read in user space, because an event would give them
-//! inexactly: it comes some microseconds after the interrupt read the clock.
+//! The clock of a timer is found from the time that the timer's interrupt read. It cannot be read
+//! from the events, because these do not name it. The offsets between clocks are read in user
+//! space. An event would show them inexactly, because it comes some microseconds after the
+//! interrupt read the clock.
 
 use serde::Serialize;
 
-/// Maximum distance between the monotonic clock at an expiry and the time that a timer of that
-/// clock read then, in ns.
+/// If a timer uses the monotonic clock, its interrupt read a time that is at most this many ns from
+/// the time of the expiry's event.
 const SAME_CLOCK_NS: i64 = 1_000_000_000;
-/// Maximum distance for a clock that can be set, in ns. Such a clock is compared by its offset at
-/// the last reading.
+/// The same limit for a clock that can be set. Such a clock is recognised by the offset that it had
+/// at the last reading.
 const SETTABLE_CLOCK_NS: i64 = 10_000_000;
 
-/// How a program set a timer, as the timer's function shows.
+/// How a program set a timer; the timer's function shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TimerKind {
-    /// A sleep, or a wait with a time limit: clock_nanosleep, futex, poll, epoll, select. The timer
-    /// is on the thread's stack.
+    /// A sleep, or a wait with a time limit, by clock_nanosleep, futex, poll, epoll or select. Such
+    /// a timer is on the thread's stack.
     Sleep,
     /// timer_create(2).
     PosixTimer,
@@ -32,7 +33,7 @@ impl TimerKind {
     /// Every kind.
     pub const ALL: [Self; 4] = [Self::Sleep, Self::PosixTimer, Self::Timerfd, Self::Itimer];
 
-    /// Returns the kernel's function that a timer of this kind calls.
+    /// Returns the kernel's function that timers of this kind call.
     #[must_use]
     pub fn function(self) -> &'static str {
         match self {
@@ -43,7 +44,7 @@ impl TimerKind {
         }
     }
 
-    /// Returns the word used in JSON.
+    /// Returns the kind's name in JSON.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -55,11 +56,11 @@ impl TimerKind {
     }
 }
 
-/// The clock of a timer, as its expiry shows.
+/// The clock of a timer, as the timer's expiry shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TimerClock {
-    /// CLOCK_MONOTONIC; also CLOCK_BOOTTIME on a machine that was never suspended.
+    /// CLOCK_MONOTONIC; or CLOCK_BOOTTIME, on a machine that was never suspended.
     Monotonic,
     /// CLOCK_REALTIME.
     Realtime,
@@ -67,13 +68,14 @@ pub enum TimerClock {
     Boottime,
     /// CLOCK_TAI.
     Tai,
-    /// A clock that matches no offset of the last reading: it was set since then. Due times are
-    /// then relative to the moment of the expiry, and too late by at most the time from the
-    /// interrupt's reading of the clock to the timer's function.
+    /// A clock whose offset was set since the offsets were last read, so that it matches none of
+    /// them. For such a clock, the due time is computed from the moment of the expiry. It is then
+    /// too late by at most the time from the interrupt's reading of the clock to the timer's
+    /// function.
     Set,
 }
 
-/// Offsets of other clocks from the monotonic clock, in ns.
+/// The offsets of other clocks from the monotonic clock, in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ClockOffsets {
     /// CLOCK_REALTIME.
@@ -85,8 +87,8 @@ pub struct ClockOffsets {
 }
 
 impl ClockOffsets {
-    /// Returns the clock that read `now` at an expiry, and its offset from the monotonic clock. The
-    /// monotonic clock read `time` shortly after the expiry.
+    /// Returns which clock showed `now` at an expiry, and the offset of this clock from the
+    /// monotonic clock. Shortly after the expiry, the monotonic clock showed `time`.
     pub(crate) fn clock(self, time: i64, now: i64) -> (TimerClock, i64) {
         let ahead = now.saturating_sub(time);
         if ahead.saturating_abs()
@@ -121,15 +123,16 @@ impl ClockOffsets {
 /// How the timers of one kind ended: `started = wake_ups + unawaited + cancelled + lost + pending`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct TimerCounts {
-    /// Timers set by followed threads. A timer that is set again counts again.
+    /// Timers that followed threads set. If a timer is set again, it counts again.
     pub started: u64,
     /// Timers that woke a followed thread.
     pub wake_ups: u64,
-    /// Timers that expired while no followed thread waited for them.
+    /// Timers that expired when no followed thread waited for them.
     pub unawaited: u64,
-    /// Timers that were cancelled or set again before they expired: the wait had ended.
+    /// Timers that were cancelled or set again before they expired, because the wait had ended
+    /// earlier.
     pub cancelled: u64,
-    /// Timers whose end may be among lost events.
+    /// Timers for which the event at their end may have been lost.
     pub lost: u64,
     /// Timers that had neither expired nor been cancelled when the trace ended.
     pub pending: u64,

@@ -1,29 +1,30 @@
-//! Wake-ups of followed threads: when each was due, when the thread ran, and the parts of the time
-//! between.
+//! The wake-ups of followed threads: when each was due, when the thread ran, and the parts of the
+//! time between.
 //!
-//! A wake-up is due at its reference time. If a timer that a followed thread set ends the wait, the
-//! reference is the time that the program asked for. If an interrupt or a softirq wakes the thread,
-//! the reference is the entry of this interrupt or softirq. If another thread wakes it, the
-//! reference is the event `sched_waking`. Each `sched_waking` of a followed thread is either
-//! measured, or counted with the reason why it is not ([`WakingCounts`]).
+//! Each wake-up has a reference time, at which it is due. If a timer that a followed thread has set
+//! wakes the thread, the reference is the time that the program asked for. If an interrupt or a
+//! softirq wakes the thread, the reference is the entry of this interrupt or softirq. If another
+//! thread wakes the thread, the reference is the event `sched_waking`. Each `sched_waking` of a
+//! followed thread is either measured, or counted together with the reason why it is not
+//! ([`WakingCounts`]).
 //!
-//! Each timer that a followed thread sets has exactly one outcome ([`TimerCounts`]): wake-up,
-//! unawaited, cancelled, lost, or pending.
+//! Each timer that a followed thread sets ends in exactly one way ([`TimerCounts`]): it wakes the
+//! thread, nobody waits for it, it is cancelled, lost, or still pending.
 //!
-//! Required events: `hrtimer_start`, `hrtimer_cancel`, `hrtimer_expire_entry`,
+//! The trace must contain `hrtimer_start`, `hrtimer_cancel`, `hrtimer_expire_entry`,
 //! `hrtimer_expire_exit`, `sched_waking`, `sched_switch`, and the entries and exits of interrupts
-//! and softirqs. This module never accesses the system: its caller chooses the threads, and passes
+//! and softirqs. This module never accesses the system: its caller selects the threads, and passes
 //! the offsets between the kernel's clocks.
 //!
 //! A program's timer is due at the time that the program asked for, not at the end of its slack.
-//! The latency is therefore the one that the program experiences; the slack is one of its parts.
+//! The latency is therefore what the program experiences, and the slack is one part of the latency.
 //!
-//! A timer ended a wait if the wake-up lies between the entry and the exit of the timer's function.
-//! The exit event is needed: without it, an unrelated wake-up in the same interrupt could count as
-//! one by the timer, with a latency as long as the wait.
+//! A wake-up is attributed to a timer if it comes between the entry and the exit of the timer's
+//! function. Without the exit event, an unrelated wake-up in the same interrupt could be attributed
+//! to the timer, with a latency as long as the wait.
 //!
-//! After lost events, all pending timers count as lost. If the lost events set one of them again,
-//! its latency would be too large by a whole period.
+//! When events were lost, all timers that are set count as lost. If the lost events set one of
+//! these timers again, its latency would be too large by a whole period.
 
 use foldhash::{HashMap, HashSet};
 use serde::Serialize;
@@ -37,19 +38,20 @@ use crate::recent::Recent;
 use crate::text::Text;
 use crate::timers::{ClockOffsets, TimerClock, TimerCounts, TimerKind};
 
-/// Maximum number of timers that are set at the same time; a further one counts as lost.
+/// Maximum number of timers that are set at the same time; any timer beyond that counts as lost.
 const ARMED_MAX: usize = 1 << 18;
-/// Maximum number of nested timer functions on a CPU. Two are possible: one in a softirq thread of
-/// PREEMPT_RT, and one in an interrupt of that thread. More mean a damaged trace.
+/// Maximum number of timer functions that may be nested on a CPU. Two are possible: one in a
+/// softirq thread of PREEMPT_RT, and another one in an interrupt of this thread. If there are more,
+/// the trace is damaged.
 const NESTED_MAX: usize = 16;
-/// Maximum number of threads that are checked against the rules for real-time loops.
+/// Maximum number of threads for which the rules for real-time loops are checked.
 const JUDGED_MAX: usize = 1024;
-/// Minimum number of threads whose last priority is stored.
+/// Minimum number of threads whose last known priority is stored.
 const KNOWN_MAX: usize = 1 << 12;
 /// Smallest `prev_state` of a preempted thread (TASK_REPORT_MAX); a thread that yields has 0.
 pub(crate) const PREEMPTED: i64 = 0x100;
 
-/// The cause of a wake-up.
+/// What caused a wake-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// A timer that a followed thread had set.
@@ -65,7 +67,7 @@ pub enum Cause {
     Softirq(i64),
     /// The thread with this ID.
     Thread(i32),
-    /// No waker: the time between two functions of the program is recorded like a wake-up.
+    /// Nothing: the time between two functions of the program is recorded in the form of a wake-up.
     Functions,
 }
 
@@ -83,26 +85,26 @@ impl Cause {
     }
 }
 
-/// Parts of the latency between the due time and the time when the thread ran, in ns. The parts
-/// follow one another, and their sum is always the latency. Only wake-ups by timers have the first
-/// three.
+/// The parts of the latency, from the due time until the thread ran, in ns. The parts follow one
+/// another, and their sum is always the latency. Only wake-ups by timers have the parts `armed`,
+/// `slack` and `timer`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Parts {
-    /// From the due time until the thread set the timer, if it set the timer after the due time.
+    /// From the due time until the thread set the timer, if it did so after the due time.
     pub armed: i64,
-    /// From the due time, or from setting the timer if that was later, to the end of the thread's
-    /// timer slack.
+    /// From the due time, or from when the thread set the timer if that was later, to the end of
+    /// the thread's timer slack.
     pub slack: i64,
     /// From the end of `slack` to the call of the timer's function.
     pub timer: i64,
     /// From the end of `timer`, or from the entry of the interrupt or softirq, to `sched_waking`.
     pub waking: i64,
-    /// From `sched_waking` to the switch to the thread.
+    /// From `sched_waking` until the CPU switched to the thread.
     pub switch: i64,
 }
 
 impl Parts {
-    /// Names of the parts, in the order of time.
+    /// The names of the parts, in the order of time.
     pub const NAMES: [&'static str; 5] = ["armed", "slack", "timer", "waking", "switch"];
 
     /// Returns the parts in the order of [`Parts::NAMES`].
@@ -117,31 +119,32 @@ impl Parts {
 pub struct WakeUp {
     /// The thread that was woken.
     pub thread: i32,
-    /// The cause of the wake-up.
+    /// What caused the wake-up.
     pub cause: Cause,
-    /// The CPU on which the thread ran; if the switch is not in the trace, the CPU that woke it.
+    /// The CPU on which the thread ran; if the trace lacks the switch, the CPU that woke the
+    /// thread.
     pub cpu: u32,
-    /// The reference time of the wake-up, in ns of the monotonic clock; for a timer, the time that
+    /// The reference time of the wake-up, in ns on the monotonic clock; for a timer, the time that
     /// the program asked for, without slack.
     pub due: i64,
     /// When the thread ran.
     pub ran: i64,
-    /// The parts of the latency.
+    /// The parts of which the latency consists.
     pub parts: Parts,
-    /// How the thread came to run.
+    /// How the thread got to run.
     pub start: Start,
 }
 
-/// How a woken thread came to run.
+/// How a thread got to run after it was woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
     /// The CPU switched to the thread.
     Switch,
-    /// The thread had not left the CPU yet, and continues after the interrupt.
+    /// The thread had not left the CPU, and continued after the interrupt.
     OnCpu,
-    /// The trace lacks the switch, but a later event shows that the thread ran: either it had not
-    /// left its CPU, or the kernel does not trace that switch. The latency of such a wake-up is a
-    /// lower bound.
+    /// The trace lacks the switch, but a later event shows that the thread ran. Either the thread
+    /// had not left its CPU, or the kernel does not trace this switch. The latency is then a lower
+    /// bound.
     Unseen,
 }
 
@@ -159,22 +162,22 @@ impl WakeUp {
     }
 }
 
-/// Outcomes of the `sched_waking` events of followed threads:
+/// What became of the `sched_waking` events of followed threads:
 /// `wakings = measured + no_entry + unknown_timer + lost + pending`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct WakingCounts {
     /// All events.
     pub wakings: u64,
-    /// Wake-ups with a latency.
+    /// Wake-ups of which the latency was measured.
     pub measured: u64,
-    /// Wake-ups by an interrupt or a softirq whose entry is not in the trace.
+    /// Wake-ups by an interrupt or a softirq for which the trace lacks the entry.
     pub no_entry: u64,
-    /// Wake-ups by a timer that no followed thread was seen to set, or that had already woken
-    /// another thread.
+    /// Wake-ups by a timer that, as far as the trace shows, no followed thread had set, or that had
+    /// already woken another thread.
     pub unknown_timer: u64,
-    /// Wake-ups for which lost events may include the event that shows the thread running.
+    /// Wake-ups for which the event that shows the thread running may have been lost.
     pub lost: u64,
-    /// Wake-ups after which the thread had not run when the trace ended.
+    /// Wake-ups after which the thread had not run before the trace ended.
     pub pending: u64,
 }
 
@@ -200,14 +203,14 @@ struct ExpiringTimer {
     has_woken: bool,
 }
 
-/// The waker of a thread.
+/// What woke a thread.
 #[derive(Debug, Clone, Copy)]
 enum WokenBy {
     Timer(ExpiringTimer),
     Other { cause: Cause, reference: i64 },
 }
 
-/// A thread that was woken and does not run yet.
+/// A thread that was woken, and is not running yet.
 #[derive(Debug, Clone, Copy)]
 struct WokenThread {
     by: WokenBy,
@@ -222,7 +225,7 @@ pub struct WakeUpWatch {
     offsets: ClockOffsets,
     followed: HashSet<i32>,
     armed: HashMap<u64, ArmedTimer>,
-    /// Sleep timers that are set, by thread; a thread has at most one.
+    /// Sleep timers that are set, by thread; a thread has at most one of them.
     sleeping: HashMap<i32, u64>,
     expiring: HashMap<u32, Vec<ExpiringTimer>>,
     woken: HashMap<i32, WokenThread>,
@@ -232,12 +235,12 @@ pub struct WakeUpWatch {
     other_wake_ups: u64,
     finished: Vec<WakeUp>,
     rules: RuleScopes,
-    /// Followed threads and their wakers, with the last known priority.
+    /// The last known priority of followed threads and of their wakers.
     known: Recent<i32, Thread>,
 }
 
 impl WakeUpWatch {
-    /// Creates a watch for the timers with these functions, by address.
+    /// Creates a watch for timers that call one of these functions, whose addresses are given.
     #[must_use]
     pub fn new(functions: impl IntoIterator<Item = (u64, TimerKind)>) -> Self {
         Self {
@@ -266,8 +269,8 @@ impl WakeUpWatch {
         }
     }
 
-    /// Adds a thread whose name and priority are known from elsewhere. A waker without a known
-    /// priority never counts as one of lower priority.
+    /// Adds a thread whose name and priority the caller knows. If the priority of a waker is
+    /// unknown, it never counts as a waker of lower priority.
     pub fn learn(&mut self, thread: Thread) {
         match self.known.touch(&thread.pid) {
             Some(known) => *known = thread,
@@ -275,64 +278,64 @@ impl WakeUpWatch {
         }
     }
 
-    /// Returns the last known state of a thread, and counts of its actions that a real-time loop
-    /// must avoid. Returns `None` if the thread was not seen to wake up, or is beyond the first
+    /// Returns what was last known about a thread, and how often it did what a real-time loop must
+    /// avoid. Returns `None` if the thread was never seen to wake up, or is not among the first
     /// `JUDGED_MAX` threads.
     #[must_use]
     pub fn rules(&self, thread: i32) -> Option<(Thread, &Rules)> {
         Some((*self.known.get(&thread)?, self.rules.of(thread)?))
     }
 
-    /// Records a loss of events that serve only to check the rules for real-time loops, not to
-    /// measure wake-ups.
+    /// Records that events were lost that are needed only to check the rules for real-time loops,
+    /// not to measure wake-ups.
     pub fn lose_explanations(&mut self) {
         self.rules.lose();
     }
 
-    /// Records that a thread slept at a futex without priority inheritance.
+    /// Records that a thread waited for a futex without priority inheritance.
     pub fn waited_at_futex(&mut self, thread: i32) {
         if let Some(rules) = self.rules.of_mut(thread) {
             rules.waited_at_futex();
         }
     }
 
-    /// Stops following a thread that has ended, because another program may reuse its ID. Timers
-    /// that it set for other threads stay.
+    /// Stops following a thread that has ended. This is necessary because another program may get
+    /// its ID. Timers that the thread set for other threads are kept.
     pub fn unfollow(&mut self, thread: i32) {
         self.end_unseen(thread);
         self.followed.remove(&thread);
     }
 
-    /// Sets the offsets between the clocks from now on.
+    /// From now on, uses these offsets between the clocks.
     pub fn set_offsets(&mut self, offsets: ClockOffsets) {
         self.offsets = offsets;
     }
 
-    /// Returns the outcomes of a kind's timers so far; [`WakeUpWatch::finish`] adds the pending
+    /// Returns how the timers of a kind have ended so far; [`WakeUpWatch::finish`] adds the pending
     /// ones.
     #[must_use]
     pub fn counts(&self, kind: TimerKind) -> TimerCounts {
         self.counts[kind as usize]
     }
 
-    /// Returns the outcomes of the `sched_waking` events so far.
+    /// Returns what became of the `sched_waking` events so far.
     #[must_use]
     pub fn wakings(&self) -> WakingCounts {
         self.wakings
     }
 
-    /// Returns the number of wake-ups of followed threads by anything but their timers.
+    /// Returns how often something other than their own timers woke followed threads.
     #[must_use]
     pub fn other_wake_ups(&self) -> u64 {
         self.other_wake_ups
     }
 
-    /// Returns the wake-ups that ended since the last call, in order of their ends.
+    /// Returns the wake-ups that ended since the last call, in the order in which they ended.
     pub fn finished(&mut self) -> impl Iterator<Item = WakeUp> {
         self.finished.drain(..)
     }
 
-    /// Processes the next item.
+    /// Processes the next item of the stream.
     pub fn take(&mut self, item: &Item) {
         match item {
             Item::Event(event) => self.take_event(event),
@@ -343,8 +346,8 @@ impl WakeUpWatch {
     fn take_event(&mut self, event: &Event) {
         let is_thread =
             !event.head.is_in_interrupt() && !event.head.is_in_softirq() && !event.head.is_in_nmi();
-        // The previous thread writes the event of a switch, and may have been woken on its way to
-        // sleep.
+        // The event of a switch is written by the previous thread, which may have been woken on its
+        // way to sleep.
         if is_thread && !matches!(event.kind, Kind::Switch { .. }) {
             self.end_unseen(event.head.pid);
         }
@@ -391,9 +394,9 @@ impl WakeUpWatch {
                 previous_state,
                 next,
             } => {
-                // A thread that is still runnable here had not left its CPU when another CPU woke
-                // it. The trace does not show whether it continued at once, or was on its way to
-                // sleep until now.
+                // If a woken thread is still runnable when it loses the CPU, it had not left its
+                // CPU when another CPU woke it. The trace does not show whether it continued at
+                // once, or was about to go to sleep until now.
                 if previous_state == 0 || previous_state >= PREEMPTED {
                     self.end_unseen(previous.pid);
                 }
@@ -412,7 +415,7 @@ impl WakeUpWatch {
     }
 
     fn start(&mut self, timer: u64, armed: ArmedTimer) {
-        // A thread has one sleep timer, so its earlier one has ended.
+        // A thread has only one sleep timer, so its previous one has ended.
         if armed.kind == TimerKind::Sleep
             && let Some(before) = self
                 .sleeping
@@ -451,7 +454,7 @@ impl WakeUpWatch {
             return;
         };
         let nested = self.expiring.entry(event.cpu).or_default();
-        // Another timer may meanwhile have the address of a lost one.
+        // Another timer may have got the address of a lost timer.
         if self.kinds.get(&function) != Some(&armed.kind) || nested.len() >= NESTED_MAX {
             self.counts[armed.kind as usize].lost += 1;
             return;
@@ -479,12 +482,12 @@ impl WakeUpWatch {
         }
     }
 
-    /// Records that a followed thread is woken, by the timer whose function this CPU executes or by
-    /// another cause.
+    /// Records that a followed thread is woken, either by the timer whose function this CPU
+    /// executes or by another cause.
     fn wake(&mut self, event: &Event, woken: Thread) {
         let thread = woken.pid;
         self.wakings.wakings += 1;
-        // A thread that is woken again has run in between.
+        // A thread that is woken again must have run since it was last woken.
         self.end_unseen(thread);
         let timer = self.timer_of(event, thread);
         self.judge(event, woken, timer);
@@ -533,7 +536,7 @@ impl WakeUpWatch {
         let waker = self.known.get(&event.head.pid);
         match self.contexts.waker(event) {
             _ if event.head.is_in_interrupt() => {}
-            // The function of a timer runs in an interrupt or in a softirq.
+            // A timer's function runs in an interrupt or in a softirq.
             Waker::Softirq(_) | Waker::Timer => rules.woken(woken, explain::Waker::Softirq),
             Waker::Thread(_) => {
                 if let Some(waker) = waker {
@@ -548,7 +551,7 @@ impl WakeUpWatch {
         }
     }
 
-    /// Returns the timer whose function wakes this thread.
+    /// Returns the timer in whose function this thread is woken.
     fn timer_of(&mut self, event: &Event, thread: i32) -> Option<ExpiringTimer> {
         let is_same = |head: Head| {
             head.pid == event.head.pid && head.is_in_interrupt() == event.head.is_in_interrupt()
@@ -597,7 +600,8 @@ impl WakeUpWatch {
         });
     }
 
-    /// Returns the clock of a timer, its due time, and the parts of the latency until `waking`.
+    /// Returns a timer's clock, its due time, and the parts of the latency that come before
+    /// `waking`.
     fn until_waking(&self, expiring: ExpiringTimer, waking: i64) -> (TimerClock, i64, Parts) {
         let ExpiringTimer {
             armed,
@@ -619,8 +623,8 @@ impl WakeUpWatch {
         (clock, due, parts)
     }
 
-    /// Counts all pending timers and wake-ups as lost: the lost events may have ended them, or set
-    /// a timer again.
+    /// Counts all pending timers and wake-ups as lost, because events that were lost may have ended
+    /// them or set a timer again.
     fn lose(&mut self) {
         for kind in self.under_way() {
             self.counts[kind as usize].lost += 1;

@@ -1,4 +1,4 @@
-//! Tests that no bytes make the reader of trace.dat panic, and that the reader reports damage.
+//! Tests that the reader of trace.dat does not panic on any bytes, and that it reports damage.
 
 use std::path::Path;
 
@@ -16,8 +16,8 @@ fn data(name: &str) -> Vec<u8> {
     .expect("it is kept beside the tests")
 }
 
-/// Reads a whole file. Returns the number of events, the number of gaps where events were lost, and
-/// the number of cases of damage.
+/// Reads a whole file. Returns how many events, how many gaps with lost events, and how many cases
+/// of damage it has.
 fn read(bytes: &[u8]) -> Result<(usize, usize, usize), FileError> {
     let file = TraceFile::parse(bytes)?;
     let decoder = Decoder::new(&file.formats);
@@ -65,8 +65,8 @@ fn files_that_are_not_read_are_refused_by_name() {
 #[test]
 fn a_damaged_page_costs_its_own_events() {
     let mut bytes = data("local.dat");
-    // The first page of CPU 1 starts at a page boundary of the file. The test writes an impossible
-    // length into it.
+    // The first page of CPU 1 starts at a page boundary of the file. Into this page, the test
+    // writes an impossible length.
     let start =
         TraceFile::parse(&bytes).expect("it is whole").buffers[1].cpus[0].stored_bytes() + 0x6000;
     bytes[start + 8..start + 11].copy_from_slice(&[255, 255, 3]);

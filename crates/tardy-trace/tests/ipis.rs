@@ -1,4 +1,5 @@
-//! Interrupts that CPUs send to each other, from the bytes of their events to the explanation.
+//! Tests how interrupts that CPUs send to each other are processed, from the bytes of the events to
+//! the explanation.
 
 use std::collections::HashMap;
 
@@ -57,7 +58,7 @@ fn sent_to(cpus: &[u32], mask_bytes: usize) -> Vec<u8> {
     data
 }
 
-/// The data of the event that a function was queued for `cpu`.
+/// Returns the data of the event which shows that a function was queued for `cpu`.
 fn queued(cpu: u32, function: u64) -> Vec<u8> {
     let mut data = vec![0; 40];
     data[..2].copy_from_slice(&78_u16.to_le_bytes());

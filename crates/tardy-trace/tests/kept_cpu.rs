@@ -1,5 +1,5 @@
-//! Threads that keep the CPU because the kernel lets them, although a thread of higher priority
-//! waits: in an extended time slice, and as the owner of a mutex that runs for its donor.
+//! Tests two cases in which the kernel lets a thread keep the CPU although a thread of higher
+//! priority waits: an extended time slice, and the owner of a mutex that runs for its donor.
 
 use std::collections::HashMap;
 
@@ -100,7 +100,7 @@ fn holders(facts: Facts, items: &[Item]) -> Vec<(Cause, String, String, Certaint
         .collect()
 }
 
-/// Facts of a preemptible kernel with both features, from its symbols.
+/// Returns the facts, derived from its symbols, about a preemptible kernel with both features.
 fn facts() -> Facts {
     let symbols = Symbols::parse(
         "ffffffff81000000 T schedule\nffffffff81000100 t rseq_slice_expired\n\
@@ -124,7 +124,8 @@ fn an_extended_time_slice_lasts_from_its_timer_to_the_switch() {
         (last.0, last.3, last.4)
     };
     assert_eq!(told(facts()), seen);
-    // Without the address of the function, another timer is not taken for it.
+    // If the address of the function is unknown, no other timer is taken for the one that ends a
+    // time slice.
     assert_ne!(told(Facts::default()).0, Cause::ExtendedSlice);
 }
 
@@ -203,7 +204,7 @@ fn the_owner_of_a_mutex_runs_for_its_donor() {
         301_000,
     );
     assert_eq!(holders(facts(), &lent(OTHER))[0], owner);
-    // Preemption off is possible as well, if no event excludes it.
+    // The cause may also be that preemption was off, unless an event excludes this.
     let unknown = Facts {
         preemption: None,
         ..facts()

@@ -1,5 +1,5 @@
-//! Violations that the kernel's monitors of runtime verification report, from the bytes of their
-//! events to the counts of a loop.
+//! Tests how violations that the kernel's monitors of runtime verification report are processed,
+//! from the bytes of the events to the counts of a loop.
 
 use std::collections::HashMap;
 
@@ -23,7 +23,8 @@ fn format(name: &str, id: u16, fields: &str) -> EventFormat {
     EventFormat::parse("rv", &text).expect("it is a format")
 }
 
-/// Monitors of a thread by its task, of a thread by an ID, of a time limit, and of a CPU.
+/// Returns a decoder for the events of four monitors: one names a thread by its task, one names a
+/// thread by an ID, one has a time limit, and one watches a CPU.
 fn decoder() -> Decoder {
     let task = "\tfield:__data_loc char[] comm;\toffset:8;\tsize:4;\tsigned:0;\n\
                 \tfield:pid_t pid;\toffset:12;\tsize:4;\tsigned:1;\n";

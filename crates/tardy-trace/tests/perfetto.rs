@@ -1,6 +1,6 @@
 //! Tests that files for Perfetto contain what the trace contains: events as `trace-cmd report`
-//! prints them, and wake-ups as they were explained. These tests read the file by the numbers of
-//! the published schema; `cargo xtask perfetto` reads it with the schema itself.
+//! prints them, and wake-ups as they were explained. These tests read the file by the field numbers
+//! of the published schema; `cargo xtask perfetto` reads it with the schema itself.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read, Write};
@@ -434,8 +434,8 @@ fn wake_up(due: u64, ran: u64) -> WakeUp {
 fn wake_ups_that_overlap_lie_side_by_side() {
     let mut file = Vec::new();
     let mut writer = Writer::new(&mut file, true);
-    // The second wake-up is due before the thread ran for the first one. The third has room after
-    // the first.
+    // The second wake-up is due before the thread ran for the first one. The third wake-up has room
+    // after the first.
     for (due, ran) in [(10, 30), (20, 40), (30, 50)] {
         writer
             .wake_up(&wake_up(due, ran), component, holder)
@@ -519,7 +519,7 @@ fn a_place_where_events_were_lost_is_marked_between_those_before_and_after() {
         .map(|bundle| (bundle.number(3), bundle.all(2).count()))
         .collect();
     assert_eq!(bundles, [(None, 1), (Some(1), 1)]);
-    // In a damaged trace, thread IDs may be negative. All their 64 bits are written.
+    // In a damaged trace, thread IDs may be negative. All 64 bits of negative IDs are written.
     assert!(
         kernel_events(&packets)
             .iter()

@@ -1,4 +1,4 @@
-//! Tests that this crate reads the same from stored traces as `trace-cmd report` prints, event by
+//! Tests that this crate reads from stored traces exactly what `trace-cmd report` prints, event by
 //! event and field by field.
 
 use std::collections::BTreeMap;

@@ -1,5 +1,6 @@
-//! Tests explanations of samples: the pieces cover the interval from due to the clock read exactly,
-//! whatever the trace contains, and generated streams of known truth are explained correctly.
+//! Tests explanations of samples. Whatever the trace contains, the pieces must cover exactly the
+//! interval from the due time to the clock read. Generated streams of known truth must be explained
+//! correctly.
 
 use std::collections::HashMap;
 
@@ -395,7 +396,7 @@ fn a_thread_that_waits_for_a_page_or_a_lock_is_told_so_wherever_it_waits() {
         );
         made.waking(900_000).switch(905_000, PROBE);
     };
-    // The sample became due while the thread waited: no other thread was about to wake it.
+    // The sample became due while the thread waited, and no other thread was about to wake it.
     let mut made = EventStream::new(PROBE);
     waits(
         &mut made,
@@ -416,7 +417,8 @@ fn a_thread_that_waits_for_a_page_or_a_lock_is_told_so_wherever_it_waits() {
         )
     );
     assert_eq!(told(&delay)[1].0, Component::Switch);
-    // The thread was woken in time, and waited before it read the clock: for the owner of the lock.
+    // The thread was woken in time, but then waited for the owner of a lock before it read the
+    // clock.
     let mut made = EventStream::new(OTHER);
     made.waking(3_000).switch(4_000, PROBE);
     waits(&mut made, Kind::ContentionBegin { flags: 8 });
@@ -451,7 +453,7 @@ fn a_thread_that_waits_for_a_page_or_a_lock_is_told_so_wherever_it_waits() {
     assert_eq!(told(&delay)[0].1, Cause::Waker);
 }
 
-/// A gap in the events of another CPU. The lost events may be those of any thread.
+/// Events of another CPU were lost. The lost events may be those of any thread.
 fn gap(made: &mut EventStream, time: u64) {
     made.items.push(Item::Lost {
         cpu: 1,
@@ -476,7 +478,8 @@ fn a_wait_with_lost_events_in_it_is_not_explained() {
         let told = told(delay).into_iter();
         told.map(|piece| (piece.0, piece.1, piece.4)).collect()
     };
-    // The end of the wait may be lost, and the wake-up that ends another wait is seen.
+    // The event that ended this wait may be among the lost ones. In that case, the wake-up that the
+    // trace shows may have ended a later wait.
     let mut made = EventStream::new(PROBE);
     made.at(10_000, Kind::ContentionBegin { flags: 8 });
     sleeps(&mut made, 11_000);
@@ -488,7 +491,7 @@ fn a_wait_with_lost_events_in_it_is_not_explained() {
         (Component::Waker, Cause::Lost, 850_000),
         "{delay:?}"
     );
-    // The thread was not seen to wake up: its next event ends the wait.
+    // The thread was not seen to wake up, so its next event ends the wait.
     made = EventStream::new(PROBE);
     sleeps(&mut made, 11_000);
     gap(&mut made, 500_000);
@@ -665,7 +668,8 @@ fn functions_are_those_that_the_interrupt_found_and_those_that_gave_the_cpu_up()
     assert_eq!(
         functions,
         [
-            // These pieces are too short for their functions to matter.
+            // The explanation names no functions for these pieces, because the pieces are too
+            // short.
             (Component::Timer, Cause::InterruptsOff, None, None),
             (Component::Interrupt, Cause::Interrupt, None, None),
             (Component::Expiry, Cause::Interrupt, None, None),

@@ -1,6 +1,6 @@
-//! Follows the wake-ups of a running program through the kernel's trace. Of the program itself, it
-//! reads only /proc, and it never stops the program. For the time between two functions, the kernel
-//! uses uprobes.
+//! Follows the wake-ups of a running program through the kernel's trace. This module reads nothing
+//! of the program itself except its files in /proc, and never stops the program. For the time
+//! between two functions, the kernel uses uprobes.
 
 mod error;
 mod filters;
@@ -42,21 +42,20 @@ use crate::calibration::kernel_symbols;
 use crate::evidence::Evidence;
 use crate::tracer::{NotTraced, demand_clock_of_trace};
 
-/// Interval at which pages and the list of threads are read.
+/// Interval at which the trace's pages and the list of threads are read.
 const PERIOD: Duration = Duration::from_millis(100);
-/// Longest delay in ns from the time of an event until it can be read; explanations use the same
-/// value.
+/// Maximum time in ns from an event until the event can be read; explanations use the same value.
 const LATE_NS: u64 = 20_000_000;
-/// Maximum number of other threads whose own wake-ups are recorded, because they wake followed
+/// Maximum number of other threads whose own wake-ups are recorded because they wake followed
 /// threads.
 const LINKED_MAX: usize = 16;
-/// Maximum number of stored names of wakers. Names of followed threads are kept up to the same
-/// number after the threads have ended.
+/// Maximum number of names of wakers that are stored. Names of threads that were followed and have
+/// ended are also stored up to this number.
 const NAMES_MAX: usize = 4096;
 /// Text that this thread writes into the trace, to find its own thread ID there.
 const MARK: &str = "tardy: attach";
 
-/// Reason why the recording ended.
+/// Why the recording ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// The given time has passed.
@@ -65,69 +64,70 @@ pub enum End {
     Stopped,
     /// The program exited.
     Process,
-    /// The trace became unusable.
+    /// The trace cannot be used any more.
     Trace,
 }
 
-/// The result of a recording, apart from the wake-ups.
+/// What was recorded, apart from the wake-ups.
 #[derive(Debug, Clone)]
 pub struct Recording {
-    /// Start, by the monotonic clock.
+    /// When the recording started, on the monotonic clock.
     pub begin: Nanos,
-    /// End, by the monotonic clock.
+    /// When the recording ended, on the monotonic clock.
     pub end: Nanos,
     pub why: End,
     /// Threads that were followed, with their latest names.
     pub threads: BTreeMap<i32, String>,
-    /// Outcomes of the timers of each kind.
+    /// How the timers of each kind ended.
     pub counts: Vec<(TimerKind, TimerCounts)>,
-    /// Outcomes of the wake-ups of the followed threads.
+    /// What became of the followed threads' wake-ups.
     pub wakings: WakingCounts,
-    /// Number of wake-ups by anything but the threads' own timers.
+    /// How often something other than their own timers woke the threads.
     pub other_wake_ups: u64,
     /// Names of other threads that woke followed threads.
     pub wakers: BTreeMap<i32, String>,
     /// Cycles of the threads, from wake-up to sleep.
     pub cycles: Cycles,
-    /// Reason why the places where threads slept are unknown.
+    /// Why the places where threads slept are unknown; absent if they are known.
     pub no_stacks: Option<String>,
     /// Number of events that were read.
     pub events_read: u64,
-    /// Number of gaps in the trace where events were lost.
+    /// Number of gaps in which events were lost.
     pub losses: u64,
     /// Number of lost events, as far as the kernel counted them.
     pub lost_events: u64,
-    /// Number of gaps where events that serve only explanations were lost.
+    /// Number of gaps in which events were lost that are only needed for explanations.
     pub explanation_losses: u64,
-    /// Number of lost events that serve only explanations, as far as the kernel counted them.
+    /// Number of lost events that are only needed for explanations, as far as the kernel counted
+    /// them.
     pub lost_explanations: u64,
-    /// Reason why the trace is incomplete, other than a full buffer.
+    /// Why the trace is incomplete, if the reason is not that a buffer was full.
     pub incomplete: Option<String>,
 }
 
 /// Receives what is found while threads are followed.
 pub trait Observer {
-    /// Waits for `pause`, and returns whether to stop following.
+    /// Waits for `pause`, and returns whether to stop the recording.
     fn wait(&mut self, pause: Duration) -> bool;
 
-    /// Receives a wake-up of this kind, of the thread with this name.
+    /// Receives a wake-up, with its kind and the name of the woken thread.
     fn wake_up(&mut self, wake_up: &WakeUp, kind: &WakeUpKind, name: &str);
 
     /// Receives the threads that are no longer followed.
     fn left(&mut self, threads: &BTreeSet<i32>);
 
-    /// Called after each period, with everything found so far.
+    /// Is called after each pause, with everything that was found so far.
     fn turn(&mut self, so_far: SoFar<'_>);
 
-    /// Called once at the end, with everything found.
+    /// Is called once at the end, with everything that was found.
     fn end(&mut self, found: SoFar<'_>);
 }
 
-/// Access to everything found so far.
+/// Gives access to everything that was found so far.
 #[derive(Debug)]
 pub struct SoFar<'a>(&'a mut Attachment);
 
-/// Threads that are followed.
+/// The threads that are followed.
 #[derive(Debug)]
 pub struct Attachment {
     target: Target,
@@ -135,9 +135,9 @@ pub struct Attachment {
     watch: WakeUpWatch,
     stints: Stints,
     places: Places,
-    /// End of each thread's last sleep, and the place where the thread waited.
+    /// For each thread: when its last sleep ended, and the place where it waited.
     slept: BTreeMap<i32, (i64, Option<u32>)>,
-    /// Stints that just ended, with the places where the threads waited.
+    /// Stints that have just ended, with the places where the threads waited.
     ended: Vec<(Stint, Option<u32>)>,
     cutter: Cutter,
     /// Whether the time between two functions is measured instead of wake-ups.
@@ -145,27 +145,28 @@ pub struct Attachment {
     root: Root,
     chains: Chains,
     slowest: SlowestChains,
-    /// Threads of other programs that woke followed threads, and are recorded too.
+    /// Threads that are not followed, but woke followed threads, and are recorded too.
     linked: BTreeSet<i32>,
     has_new_link: bool,
     /// Names of other threads that woke followed threads.
     wakers: BTreeMap<i32, String>,
-    /// All threads followed so far, with their latest names.
+    /// All threads that were followed at any time, with their latest names.
     threads: BTreeMap<i32, String>,
     followed: FollowedThreads,
     functions: Vec<(u64, TimerKind)>,
     begin: Nanos,
     incomplete: Option<String>,
-    /// The trace around the worst wake-ups, if it is kept.
+    /// The parts of the trace around the worst wake-ups, if they are to be stored.
     evidence: Option<Evidence>,
 }
 
 impl Attachment {
-    /// Starts to record the threads of `target`; with `between`, the time between these two
-    /// functions of the program instead of wake-ups.
+    /// Starts to record the wake-ups of the threads of `target`. If `between` is given, records
+    /// instead how long the threads take from the first to the second of these two functions of the
+    /// program.
     ///
     /// # Errors
-    /// Returns [`NotAttached`]; the tracefs instance is then removed.
+    /// Returns [`NotAttached`] after removing the tracefs instance.
     pub fn start(
         mut target: Target,
         between: Option<&[Function; 2]>,
@@ -173,8 +174,8 @@ impl Attachment {
     ) -> Result<Self, NotAttached> {
         let failed = |what| move |error| NotTraced::System { what, error };
         demand_clock_of_trace(root)?;
-        // From a user without rights, the kernel hides its symbols, too. Tracefs is opened first,
-        // because its error names the missing right.
+        // The kernel also hides its symbols from unprivileged users. Tracefs is opened first: if
+        // the user lacks the right for that, the error names the right.
         Tracefs::open(root).map_err(NotTraced::NoTracefs)?;
         let symbols = kernel_symbols();
         let functions = functions(&symbols);
@@ -183,7 +184,8 @@ impl Attachment {
         }
         let threads = match target.look() {
             Look::There(threads) => threads,
-            // The first iteration reports the reason.
+            // If this fails, the recording finds the same problem when it first checks the trace,
+            // and reports it.
             Look::Unknown | Look::Ended => BTreeMap::new(),
         };
         let numbers: BTreeSet<i32> = threads.keys().copied().collect();
@@ -199,7 +201,8 @@ impl Attachment {
             stints.follow(thread);
         }
         watch.set_offsets(offsets());
-        // Events before the mark are used too; the mark only shows which thread IDs the trace has.
+        // Events before the mark are used, too; the mark is needed only to see which thread IDs the
+        // trace uses.
         std::thread::sleep(Duration::from_nanos(LATE_NS));
         let until = u64::try_from(begin.get()).unwrap_or_default();
         traces
@@ -256,13 +259,13 @@ impl Attachment {
         })
     }
 
-    /// Returns the start of the recording, by the monotonic clock.
+    /// Returns when the recording started, on the monotonic clock.
     #[must_use]
     pub fn begin(&self) -> Nanos {
         self.begin
     }
 
-    /// Keeps the raw trace around the worst wake-ups, in at most `bytes_max` bytes.
+    /// Stores the raw trace around the worst wake-ups, in at most `bytes_max` bytes.
     #[must_use]
     pub fn keeping_worst(self, bytes_max: Option<u64>) -> Self {
         Self {
@@ -342,14 +345,14 @@ impl Attachment {
         }
     }
 
-    /// Passes wake-ups until `until` to the observer, as long as the trace is complete.
+    /// Passes wake-ups before `until` to the observer, as long as the trace is complete.
     fn hand_over(&mut self, until: u64, observer: &mut impl Observer) {
         while self.incomplete.is_none()
             && let Some(recorded) = self.traces.next_before(until)
         {
             let Recorded::Item(item) = recorded else {
-                // The cycles need no such notice, because a cycle in which a sleep may lack its
-                // stack is cut off.
+                // The code that measures cycles is not told about this loss, because it cuts off
+                // any cycle in which the stack of a sleep may be missing.
                 self.watch.lose_explanations();
                 continue;
             };
@@ -373,8 +376,8 @@ impl Attachment {
                 if self.is_between_functions {
                     continue;
                 }
-                // A sleep that ended before the wake-up does not belong to it: the thread was woken
-                // before it slept again.
+                // If a sleep ended before the wake-up, it does not belong to the wake-up: the
+                // thread was woken before it slept again.
                 let slept = self.slept.get(&wake_up.thread);
                 let call = slept
                     .filter(|(end, _)| *end >= wake_up.woken())
@@ -404,8 +407,8 @@ impl Attachment {
             }
             self.ended = ended;
             self.mark(&item, observer);
-            // This call must come after the stints, because this event may be the first that shows
-            // the waker running.
+            // The stints must be processed first, because this event may be the first one that
+            // shows the waker running.
             self.link(&item);
         }
     }
@@ -470,8 +473,8 @@ impl Attachment {
                     }
                 }
             }
-            // Only linked threads are handled here. The runs of followed threads come from their
-            // stints.
+            // Only linked threads are handled here. The stints of followed threads show when these
+            // threads run.
             Kind::Switch { previous, next, .. } if self.linked.contains(&next.pid) => {
                 let time = i64::try_from(event.time).unwrap_or(i64::MAX);
                 self.chains.run(next.pid, time, previous, None, false);
@@ -480,8 +483,8 @@ impl Attachment {
         }
     }
 
-    /// Starts to follow new threads, and stops following ended ones. Returns false after the
-    /// program has ended.
+    /// Starts to follow new threads, and stops following ended ones. Returns false if the program
+    /// has ended.
     fn look_for_threads(&mut self, observer: &mut impl Observer) -> bool {
         let there = match self.target.look() {
             Look::There(there) => there,
@@ -504,7 +507,7 @@ impl Attachment {
             self.stints.unfollow(thread);
             self.cutter.unfollow(thread);
             self.slept.remove(&thread);
-            // The result names ended threads, too, up to this number.
+            // The result also names threads that have ended, up to this total number of threads.
             if self.threads.len() > NAMES_MAX {
                 self.threads.remove(&thread);
             }
@@ -523,8 +526,8 @@ impl Attachment {
 }
 
 impl SoFar<'_> {
-    /// Returns the cycles measured so far, the slowest chains, and how the threads kept the rules
-    /// for loops.
+    /// Returns the cycles measured so far, the slowest chains, and how often the threads violated
+    /// the rules for real-time loops.
     pub fn cycles(&mut self) -> Cycles {
         let Attachment {
             cutter,
@@ -554,12 +557,12 @@ impl SoFar<'_> {
                 })
             })
             .collect();
-        // Real-time threads come first.
+        // Real-time threads are listed first.
         cycles.rules.sort_by_key(|rules| rules.priority);
         cycles
     }
 
-    /// Returns the number of threads that are followed now.
+    /// Returns how many threads are followed now.
     #[must_use]
     pub fn followed(&self) -> usize {
         self.0.followed.now.len()
@@ -578,7 +581,7 @@ impl SoFar<'_> {
         evidence.as_mut()?.changed(|| head, &cpus)
     }
 
-    /// Forgets the worst wake-ups, so that the worst wake-ups of the next hour are kept.
+    /// Forgets the worst wake-ups, so that those of the next hour are stored.
     pub fn forget_worst(&mut self) {
         if let Some(evidence) = &mut self.0.evidence {
             evidence.forget();
@@ -586,7 +589,7 @@ impl SoFar<'_> {
     }
 }
 
-/// Keeps the trace around a wake-up, if it is one of the worst.
+/// If a wake-up is one of the worst, stores the trace around it.
 fn keep(evidence: &mut Option<Evidence>, wake_up: &WakeUp) {
     if let Some(evidence) = evidence
         && let Ok(due) = u64::try_from(wake_up.due)
@@ -596,17 +599,18 @@ fn keep(evidence: &mut Option<Evidence>, wake_up: &WakeUp) {
     }
 }
 
-/// Threads that are followed.
+/// The threads that are followed.
 #[derive(Debug, Default)]
 struct FollowedThreads {
     now: BTreeSet<i32>,
-    /// Threads that were missing at the last look.
+    /// The threads that the last search did not find.
     absent: BTreeSet<i32>,
 }
 
 impl FollowedThreads {
-    /// Returns the new threads and the ended threads, given the current threads. A thread has ended
-    /// if two searches in a row do not find it: its last events have been read by then.
+    /// Returns which threads are new and which have ended, given the current threads. A thread
+    /// counts as ended if two searches in a row do not find it, because its last events have been
+    /// read by then.
     fn look(&mut self, there: BTreeSet<i32>) -> (BTreeSet<i32>, BTreeSet<i32>) {
         let come = &there - &self.now;
         let absent = &self.now - &there;
@@ -617,7 +621,7 @@ impl FollowedThreads {
     }
 }
 
-/// Returns the wait place of a sleep.
+/// Returns the place where a thread waited during a sleep.
 fn place_of(stint: &Stint, traces: &Traces, places: &mut Places) -> Option<u32> {
     match stint.doing {
         Doing::Asleep {

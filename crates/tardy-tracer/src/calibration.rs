@@ -1,8 +1,8 @@
-//! Calibrates with wake-ups of the tool's own threads before the measurement. How much can be
-//! explained depends on the events that this kernel traces for them.
+//! Before the measurement, wakes threads of the tool itself in order to calibrate. Which events
+//! this kernel traces for these wake-ups shows how much can be explained.
 //!
-//! Threads announce themselves by a write to `trace_marker`. In a container a thread does not know
-//! the number that the trace has for it.
+//! Threads announce themselves by writing to `trace_marker`. This is necessary because, in a
+//! container, a thread does not know its ID in the trace.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -21,22 +21,22 @@ use crate::pages::PageReader;
 
 const SLEEPS: u64 = 100;
 const SLEEP_NS: i64 = 300_000;
-/// Priority of the calibration: above ordinary tasks, so that their load does not prolong its
-/// sleeps.
+/// Priority of the calibration: higher than that of ordinary tasks, so that their load does not
+/// prolong its sleeps.
 const PRIORITY: u32 = 1;
-/// Text by which the trace identifies the calibration thread.
+/// Text by which the calibration thread is recognised in the trace.
 const MARK: &str = "tardy: calibration";
 
-/// The findings of the calibration.
+/// What the calibration has found.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CalibrationResult {
     pub(crate) found: Calibration,
-    /// Whether the trace and this process use the same thread numbers. In a PID namespace they do
-    /// not.
+    /// Whether a thread has the same ID in the trace and in this process. In a PID namespace, it
+    /// has not.
     pub(crate) are_numbers_shared: bool,
 }
 
-/// Sleeps on `cpu` in a separate thread, and checks what the trace recorded of the sleeps. Binds
+/// Sleeps on `cpu` in a separate thread, and checks what the trace contains of these sleeps. Binds
 /// the calling thread to `housekeeping_cpus`.
 pub(crate) fn calibrate(
     instance: &Instance,
@@ -95,19 +95,20 @@ pub(crate) fn calibrate(
     })
 }
 
-/// Sleeps as often as the calibration needs. Returns the thread's number.
+/// Sleeps as often as the calibration requires. Returns the thread's ID.
 fn sleep(instance: &Instance, cpu: CpuId) -> io::Result<i32> {
     let _ = affinity::set(0, &[cpu.0]);
     let _ = sched::set_policy(0, sched::Policy::Fifo { priority: PRIORITY });
     mark(instance, MARK)?;
     for _ in 0..SLEEPS {
-        // Each due time is relative to now. After a pause, due times on a grid would lie in the
-        // past, and the thread would not sleep.
+        // Each due time is given relative to now. After a pause, due times on a grid would lie in
+        // the past, and the thread would not sleep.
         let mut due = Instant::from_nanos(clock::monotonic());
         due.advance(SLEEP_NS);
         clock::sleep_until(&due)?;
     }
-    // Under thousands of busy threads, the first mark may be lost.
+    // The mark is written again, because the first one may be lost while thousands of threads are
+    // busy.
     mark(instance, MARK)?;
     Ok(sched::thread_id())
 }
@@ -119,8 +120,8 @@ fn mark(instance: &Instance, text: &str) -> io::Result<()> {
         .write_all(text.as_bytes())
 }
 
-/// Returns the text of /proc/kallsyms; empty if it cannot be read. The kernel shows addresses to
-/// privileged processes only.
+/// Returns the text of /proc/kallsyms; an empty text if it cannot be read. The kernel shows
+/// addresses only to privileged processes.
 pub(crate) fn kernel_symbols() -> String {
     fs::read_to_string("/proc/kallsyms").unwrap_or_default()
 }

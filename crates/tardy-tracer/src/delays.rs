@@ -14,16 +14,17 @@ use tardy_trace::live::Live;
 use tardy_trace::symbols::Symbols;
 use tardy_trace::text::Text;
 
-/// Maximum number of distinct holders; names of threads keep changing.
+/// Maximum number of different holders. Names of threads keep changing, so the number of holders
+/// would grow forever without this limit.
 const HOLDERS_MAX: usize = 1 << 16;
-/// Number of holders above which all holders are forgotten, once no chunk of a file needs them.
+/// With more holders than this, all of them are forgotten as soon as no chunk of a file needs them.
 const HOLDERS_KEPT: usize = 1 << 12;
-/// Maximum number of innermost frames that may belong to the recording itself.
+/// Maximum number of innermost frames that may come from the recording itself.
 const OWN_FRAMES_MAX: usize = 16;
 
-/// Returns whether a function is an interrupt entry. The functions that an interrupt entry calls do
-/// not belong to the interrupted code (arch/x86/include/asm/idtentry.h, arch/arm64/kernel/entry.S,
-/// arch/riscv/kernel/entry.S).
+/// Returns whether a function is the entry of an interrupt. The functions that such an entry calls
+/// do not belong to the interrupted code (arch/x86/include/asm/idtentry.h,
+/// arch/arm64/kernel/entry.S, arch/riscv/kernel/entry.S).
 fn is_interrupts_entry(name: &str) -> bool {
     [
         "asm_sysvec_",
@@ -44,14 +45,14 @@ fn is_interrupts_entry(name: &str) -> bool {
         .contains(&name)
 }
 
-/// Returns whether a function is the scheduler's switch.
+/// Returns whether a function is the one by which the scheduler switches threads.
 fn is_schedulers(name: &str) -> bool {
     name.starts_with("__schedule")
 }
 
-/// Returns the number of frames, from the innermost on, that belong to the recording: up to and
-/// including the first adjacent frames that `is_own` accepts. In a stack of a softirq, the
-/// interrupt's frames are further out.
+/// Returns how many of the innermost frames come from the recording. The recording's frames end
+/// where the first run of adjacent frames that `is_own` accepts ends. In the stack of a softirq,
+/// the frames of the interrupt are further out.
 fn own_frames(names: &[Arc<str>], is_own: fn(&str) -> bool) -> usize {
     let first = names
         .iter()
@@ -76,7 +77,7 @@ pub(crate) struct Holders {
     pub(crate) words: Vec<DelayHolder>,
 }
 
-/// A holder, its certainty, and the indices of its stacks.
+/// A holder, the certainty, and the indices of the stacks.
 type Key = (Holder, Certainty, [Option<u32>; 2]);
 
 impl Holders {
@@ -89,8 +90,8 @@ impl Holders {
         }
     }
 
-    /// Forgets all holders if there are many, and returns whether it did. Indices returned earlier
-    /// are then invalid.
+    /// Forgets all holders if there are too many. Returns whether it did so. If so, indices that
+    /// were returned earlier are no longer valid.
     fn forget(&mut self) -> bool {
         let are_many = self.words.len() > HOLDERS_KEPT;
         if are_many {
@@ -159,7 +160,7 @@ impl Holders {
         name
     }
 
-    /// Returns the functions of a stack, without the functions that record it.
+    /// Returns the functions in a stack, without those that recorded it.
     fn functions(&mut self, stack: &[u64], is_own: fn(&str) -> bool) -> Vec<Arc<str>> {
         let mut names: Vec<Arc<str>> = stack
             .iter()
@@ -169,7 +170,7 @@ impl Holders {
         names
     }
 
-    /// Returns the functions that were looked up so far, in the format of /proc/kallsyms.
+    /// Returns the functions that were looked up so far, in the form of /proc/kallsyms.
     pub(crate) fn symbol_lines(&self) -> String {
         self.functions
             .iter()
@@ -188,21 +189,22 @@ impl Holders {
     }
 }
 
-/// The file of one series.
+/// The file with the explanations of one series.
 #[derive(Debug)]
 pub(crate) struct DelayFile {
-    /// `None` after a failed write: the file then holds whole chunks only.
+    /// `None` if a write has failed. In that case, the file contains whole chunks only.
     writer: Option<DelayWriter>,
-    /// The sample to store, reused so that no sample allocates.
+    /// The sample to store. Its memory is reused, so that storing allocates nothing.
     sample: SampleDelay,
-    /// The holders of the previous sample with their indices. The next sample usually has the same
+    /// The holders of the previous sample and their indices. The next sample usually has the same
     /// holders.
     last: Vec<(Key, usize)>,
     pub(crate) counts: ExplainedSeries,
 }
 
 impl DelayFile {
-    /// Creates the file. With `bytes`, the file's explanations take at most this many bytes.
+    /// Creates the file. If `bytes` is given, the explanations in the file take at most this many
+    /// bytes.
     pub(crate) fn create(
         path: &Path,
         counts: ExplainedSeries,
@@ -265,8 +267,8 @@ impl DelayFile {
         }
     }
 
-    /// Writes the waiting samples of all files. The next chunks of the files then name their
-    /// holders again.
+    /// Writes all samples that are waiting to be written. The next chunks of the files then name
+    /// their holders again.
     pub(crate) fn flush_all<'a>(files: impl Iterator<Item = &'a mut Self>, holders: &mut Holders) {
         let are_forgotten = holders.forget();
         for file in files {

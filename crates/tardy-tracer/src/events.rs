@@ -1,22 +1,23 @@
-//! The events that explanations use, on any kernel.
+//! The events that explanations need, for all kernels.
 //!
-//! A program's loop is identified by the thread ID that it reports. This requires that the
-//! calibration's thread has the same ID in the trace as it sees itself, and that the thread with
-//! the reported ID has mapped the loops' memory. Only such runs record futex calls, because the
-//! event sends all threads through the slow path of system calls.
+//! The loop of a program is recognised in the trace by the thread ID that the program reports. The
+//! ID is used on two conditions. First, the calibration has shown that a thread has the same ID in
+//! the trace as in this process. Second, the thread with the reported ID must have mapped the
+//! loops' memory. Futex calls are recorded only if the run measures a program's loop, because
+//! recording them makes every system call of every thread take the slow path.
 //!
-//! Page faults, locks and new threads are recorded for measuring threads only, by filters that name
-//! these threads once they have announced themselves. Loads fault a hundred thousand times a
-//! second.
+//! Page faults, locks and new threads are recorded only for measuring threads: once these threads
+//! have announced themselves, filters select them. Without the filters, there would be too many
+//! events: loads cause a hundred thousand page faults a second.
 
-/// An event, by its folder below `events`.
+/// An event, given by its folder below `events`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WantedEvent {
     /// The folder of the event's system, such as `sched`.
     pub system: &'static str,
     /// Name of the event, such as `sched_switch`.
     pub event: &'static str,
-    /// Whether explanations require it.
+    /// Whether explanations require the event.
     pub is_needed: bool,
 }
 
@@ -26,13 +27,14 @@ impl std::fmt::Display for WantedEvent {
     }
 }
 
-/// Every event that explanations use. Few events come with each wake-up, because each costs about a
-/// quarter of a microsecond on the measured CPU.
+/// Every event that explanations use. There are few events per wake-up, because each of them costs
+/// about a quarter of a microsecond on the measured CPU.
 ///
-/// Two events are left out: `hrtimer_expire_exit`, because the end of the interrupt gives the same
-/// time, and `hrtimer_cancel`, because a cancelled timer that expires later was enqueued again, and
-/// `hrtimer_start` shows this (`enqueue_hrtimer` of kernel/time/hrtimer.c). Both occur with every
-/// wake-up, or with every exit from idle.
+/// Two events are not in the list. `hrtimer_expire_exit` is not needed, because the end of the
+/// interrupt gives the same time. `hrtimer_cancel` is not needed: if a cancelled timer expires
+/// later, it was set again, which `hrtimer_start` shows (`enqueue_hrtimer` of
+/// kernel/time/hrtimer.c). Either of them would occur with every wake-up, or with every exit from
+/// idle.
 pub const WANTED: &[WantedEvent] = &[
     needed("sched", "sched_switch"),
     needed("sched", "sched_waking"),
@@ -52,8 +54,8 @@ pub const WANTED: &[WantedEvent] = &[
     helpful("csd", "csd_queue_cpu"),
 ];
 
-/// Events recorded for measuring threads only: they show why a measuring thread waited in the
-/// kernel, or which rules for loops it broke. Loads cause a hundred thousand of these events per
+/// Events that are recorded only for measuring threads. They show why such a thread waited in the
+/// kernel, or which rules for loops it violated. Loads cause a hundred thousand of these events per
 /// second.
 pub const OF_PROBES: &[WantedEvent] = &[
     helpful("exceptions", "page_fault_user"),
@@ -63,21 +65,21 @@ pub const OF_PROBES: &[WantedEvent] = &[
     helpful("task", "task_newtask"),
 ];
 
-/// Events recorded only if the loop of a program is judged. These events force every thread of the
-/// system through the slow path of its system calls, so other runs omit them.
+/// Events that are recorded only if the loop of a program is judged. They make every system call of
+/// every thread on the system take the slow path, so they are not recorded in other runs.
 pub const OF_LOOPS: &[WantedEvent] = &[helpful("syscalls", "sys_enter_futex")];
 
-/// Start of the name of the event with which a monitor of the kernel's runtime verification reports
-/// violations. The monitor's name follows. These events are recorded if the loop of a program is
-/// judged, for the monitors that are enabled.
+/// Each monitor of the kernel's runtime verification reports violations by an event. The event's
+/// name is this text followed by the monitor's name. The events of all enabled monitors are
+/// recorded if the loop of a program is judged.
 pub const VIOLATIONS: &str = "rv:error_";
 
-/// Systems of events: interrupts between CPUs, and CPU-local timers. Only the systems are listed,
-/// because each architecture has its own events. All events of these systems that end in `_entry`
-/// or `_exit` are recorded.
+/// Event systems for interrupts between CPUs and for CPU-local timers. Only the systems are listed,
+/// because the events in them differ from architecture to architecture. All events of these systems
+/// that end in `_entry` or `_exit` are recorded.
 pub const INTERRUPT_SYSTEMS: [&str; 2] = ["irq_vectors", "ipi"];
 
-/// Events about the timers of a running program and the wake-ups they cause.
+/// Events that show the timers of a running program, and the wake-ups that these cause.
 pub mod of_timers {
     use super::{WantedEvent, helpful, needed};
 
@@ -85,24 +87,24 @@ pub mod of_timers {
     pub const START: WantedEvent = needed("timer", "hrtimer_start");
     /// A timer is cancelled.
     pub const CANCEL: WantedEvent = needed("timer", "hrtimer_cancel");
-    /// A timer's function is called.
+    /// A CPU calls a timer's function.
     pub const EXPIRE_ENTRY: WantedEvent = needed("timer", "hrtimer_expire_entry");
-    /// A timer's function has returned: this timer causes no later wake-up.
+    /// A timer's function has returned, so it does not cause any later wake-up.
     pub const EXPIRE_EXIT: WantedEvent = needed("timer", "hrtimer_expire_exit");
     /// A thread is woken.
     pub const WAKING: WantedEvent = needed("sched", "sched_waking");
     /// A thread runs.
     pub const SWITCH: WantedEvent = needed("sched", "sched_switch");
     /// Interrupts and softirqs that may wake a thread, each with a filter. The filters select
-    /// softirqs of timers, networks, block devices and tasklets. The filters leave out softirqs of
-    /// the scheduler and of RCU, because these come with every tick.
+    /// softirqs of timers, networks, block devices and tasklets. They do not select softirqs of the
+    /// scheduler and of RCU, because these occur with every tick.
     pub const INTERRUPTS: [(WantedEvent, Option<&str>); 4] = [
         (helpful("irq", "irq_handler_entry"), None),
         (helpful("irq", "irq_handler_exit"), None),
         (helpful("irq", "softirq_entry"), Some(THAT_WAKE)),
         (helpful("irq", "softirq_exit"), Some(THAT_WAKE)),
     ];
-    /// The softirqs from TIMER_SOFTIRQ to TASKLET_SOFTIRQ, and HRTIMER_SOFTIRQ, of
+    /// Selects the softirqs from TIMER_SOFTIRQ to TASKLET_SOFTIRQ, and HRTIMER_SOFTIRQ, of
     /// include/linux/interrupt.h.
     const THAT_WAKE: &str = "(vec >= 1 && vec <= 6) || vec == 8";
 }

@@ -8,29 +8,30 @@ use std::sync::Arc;
 use tardy_samples::reserved_file;
 use tardy_trace::file::TraceHead;
 
-/// Number of worst samples whose pages are stored.
+/// For how many of the worst samples pages are stored.
 const WORST: usize = 16;
-/// Bytes of recent pages that stay in memory, per CPU.
+/// How many bytes of recent pages are kept in memory, per CPU.
 const RECENT_BYTES_MAX: usize = 8 << 20;
-/// Maximum number of stored pages of one sample, per CPU.
+/// Maximum number of pages that are stored for one sample, per CPU.
 const PAGES_MAX: usize = 64;
-/// Time before due and after the clock read for which pages are stored, in ns.
+/// Pages are stored that cover this many ns before the due time and after the clock read.
 const AROUND: u64 = 1_000_000;
-/// Offset of a byte in a page, and the bit in this byte that reports lost events before the page.
-/// This is the highest bit of the lower 32 bits of `commit`, which are little-endian
+/// Which byte in a page, and which bit in it, states that events were lost before the page. The bit
+/// is the highest one in the lower 32 bits of `commit`, which is little-endian
 /// (kernel/trace/ring_buffer.c, RB_MISSED_EVENTS).
 const MISSED_BYTE: (usize, u8) = (11, 0x80);
 
-/// A stored page of one CPU.
+/// A page of one CPU.
 #[derive(Debug, Clone)]
 struct KeptPage {
-    /// Number of the page, counted for each CPU, so that gaps are visible.
+    /// Number of the page among those of its CPU; a gap in the numbers shows that pages are
+    /// missing.
     number: u64,
     begins: u64,
     bytes: Arc<Vec<u8>>,
 }
 
-/// Recent pages, and the pages selected for storage.
+/// The recent pages, and those that are stored for the worst samples.
 #[derive(Debug)]
 pub(crate) struct Evidence {
     recent: Vec<VecDeque<KeptPage>>,
@@ -38,16 +39,16 @@ pub(crate) struct Evidence {
     bytes: Vec<usize>,
     /// The worst samples, worst first: latency, and pages by index of the CPU.
     worst: Vec<(u64, Vec<(usize, KeptPage)>)>,
-    /// Index of the first CPU buffer whose pages belong to the instance, and the name of the
-    /// instance. All earlier indices belong to the main buffer.
+    /// The first index of a CPU whose pages belong to the instance, and the name of the instance.
+    /// Pages with lower indices belong to the main buffer.
     instance: Option<(usize, &'static str)>,
-    /// Maximum size, in bytes, of all pages that are kept for the worst samples.
+    /// Maximum size in bytes of all pages that are stored for the worst samples.
     bytes_max: u64,
     has_changed: bool,
 }
 
 impl Evidence {
-    /// Creates an empty store for `cpus` CPUs that holds at most `bytes_max` bytes.
+    /// Creates a store for `cpus` CPUs, still empty, for at most `bytes_max` bytes.
     pub(crate) fn new(cpus: usize, bytes_max: Option<u64>) -> Self {
         Self {
             recent: vec![VecDeque::new(); cpus],
@@ -60,7 +61,7 @@ impl Evidence {
         }
     }
 
-    /// Assigns the pages from index `first` on to an instance with this name.
+    /// Declares that pages with an index of at least `first` belong to an instance with this name.
     pub(crate) fn with_instance(self, first: usize, name: &'static str) -> Self {
         Self {
             instance: Some((first, name)),
@@ -85,7 +86,7 @@ impl Evidence {
         }
     }
 
-    /// Keeps the pages of a sample if it is among the worst.
+    /// If a sample is among the worst, stores its pages.
     pub(crate) fn sample(&mut self, due: u64, woke: u64) {
         let latency = woke - due;
         let place = self.worst.partition_point(|&(other, _)| other >= latency);
@@ -119,7 +120,7 @@ impl Evidence {
         pages.map(|(_, page)| page.bytes.len() as u64).sum()
     }
 
-    /// Replaces the file if there are new samples. `cpus` are the CPUs by index.
+    /// Writes the file again if there are new samples. `cpus` names the CPU for each index.
     pub(crate) fn write(&mut self, path: &Path, head: &TraceHead, cpus: &[u32]) -> io::Result<()> {
         match self.changed(|| head.clone(), cpus) {
             Some(bytes) => reserved_file::replace(path, &bytes),
@@ -127,7 +128,7 @@ impl Evidence {
         }
     }
 
-    /// Returns the bytes of the file, if they have changed since the last call.
+    /// Returns the content of the file, if it has changed since the last call.
     pub(crate) fn changed(
         &mut self,
         head: impl FnOnce() -> TraceHead,
@@ -136,14 +137,14 @@ impl Evidence {
         std::mem::take(&mut self.has_changed).then(|| self.encode(&head(), cpus))
     }
 
-    /// Forgets the worst samples; the recent pages stay.
+    /// Forgets the worst samples, but not the recent pages.
     pub(crate) fn forget(&mut self) {
         self.worst.clear();
         self.has_changed = false;
     }
 
     fn encode(&self, head: &TraceHead, cpus: &[u32]) -> Vec<u8> {
-        // A file has all CPUs up to the last one, whether they have pages or not.
+        // A file lists all CPUs up to the highest one, even those without pages.
         let count = cpus.iter().max().map_or(0, |&cpu| cpu as usize + 1);
         let first = self.instance.map_or(usize::MAX, |(first, _)| first);
         let mut by_cpu: Vec<BTreeMap<u64, &KeptPage>> = vec![BTreeMap::new(); 2 * count];

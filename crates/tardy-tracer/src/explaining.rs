@@ -1,8 +1,9 @@
-//! Explains the samples of a run: turns decoded events and received samples into stored delays.
+//! Explains the samples of a run: takes decoded events and samples, and stores delays.
 //!
-//! Samples are explained after every 16,384 decoded events, not after everything that was read. In
-//! a guest with one CPU for everything, a late reader found more events at once than are stored per
-//! CPU. As a result, parts of up to 2 % of the samples were unknown, although no event was lost.
+//! Samples are explained after every 16,384 decoded events, rather than only when everything was
+//! decoded. The reason: in a guest with only one CPU, a reader that was late found more events at
+//! once than are stored per CPU. As a result, up to 2 % of the samples were partly unexplained,
+//! although no event was lost.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -22,20 +23,22 @@ use crate::evidence::Evidence;
 use crate::second_opinion::Opinions;
 use crate::tap::Batch;
 
-/// A sample is explained when the stream is this far past it, in ns, because the thread's first
-/// event after the clock read may decide the explanation.
+/// A sample is explained when the stream has got this many ns past it, because the thread's first
+/// event after the clock read may matter for the explanation.
 const SETTLED_NS: u64 = 20_000_000;
-/// Time for which events before the last sample are kept, in ns. The second constant is the limit
-/// for a series without samples.
+/// Events are forgotten when they are more than this many ns older than the last explained sample
+/// of every series. If the last sample of a series is older than `REMEMBERED_MAX_NS`, events are
+/// forgotten as if it had this age.
 const REMEMBERED_NS: u64 = 1_000_000_000;
 const REMEMBERED_MAX_NS: u64 = 30_000_000_000;
-/// Maximum number of samples per series that wait for the trace; it is reached only if the trace
-/// stalls.
+/// Maximum number of samples per series that wait until the trace has been read; it is reached only
+/// if the trace stalls.
 const WAITING_MAX: usize = 1 << 20;
-/// Number of events after which samples are explained. A late reader gets more events at once than
-/// are stored per CPU.
+/// Samples are explained each time this many events have been decoded. A reader that is late finds
+/// more events at once than are stored per CPU.
 const STEP_EVENTS: usize = 1 << 14;
-/// Prefix of the text that a measuring thread writes into the trace; the probe's index follows.
+/// Start of the text by which a measuring thread announces itself in the trace; the probe's index
+/// comes after it.
 pub(crate) const MARK: &str = "tardy ";
 
 /// A series whose samples are explained.
@@ -43,21 +46,21 @@ pub(crate) const MARK: &str = "tardy ";
 pub(crate) struct SeriesFollower {
     /// Index of the probe whose threads take the samples of the series.
     pub(crate) place: usize,
-    /// The CPU to examine if the trace does not show which one was used.
+    /// The CPU whose trace is used if the trace does not show where the thread ran.
     pub(crate) home: u32,
     pub(crate) file: DelayFile,
     pub(crate) left_out: Arc<AtomicU64>,
     pub(crate) waiting: VecDeque<Sample>,
-    /// Due time of the last explained sample.
+    /// When the last explained sample was due.
     pub(crate) explained_until: u64,
 }
 
-/// The loop of a program. Its thread writes nothing into the trace.
+/// A loop of a program that is measured. The loop's thread writes nothing into the trace.
 #[derive(Debug, Clone, Copy)]
 pub struct FollowedLoop {
-    /// Index of the probe that measures the loop.
+    /// Index of the probe that measures this loop.
     pub place: usize,
-    /// The loop's thread, by the kernel's number.
+    /// The thread of the loop, by its ID in the kernel.
     pub thread: i32,
 }
 
@@ -66,9 +69,9 @@ pub struct FollowedLoop {
 pub(crate) struct SampleExplainer {
     pub(crate) live: Live,
     pub(crate) samples: Samples,
-    /// Threads by the probe index that they wrote into the trace.
+    /// The measuring threads, by the probe index that they announced in the trace.
     pub(crate) threads: HashMap<usize, Vec<i32>>,
-    /// Comparison with the timerlat tracer, if that tracer runs, too.
+    /// The comparison with the timerlat tracer, if this tracer runs, too.
     pub(crate) opinions: Option<Opinions>,
     /// Loops of programs.
     pub(crate) loops: Vec<FollowedLoop>,
@@ -80,13 +83,14 @@ pub(crate) struct SampleExplainer {
 }
 
 impl SampleExplainer {
-    /// Writes the explanations that are not yet in the files.
+    /// Writes those explanations to the files that are not in them yet.
     pub(crate) fn flush(&mut self) {
         let files = self.series.iter_mut().map(|series| &mut series.file);
         DelayFile::flush_all(files, &mut self.holders);
     }
 
-    /// Decodes events before `until`, and explains the samples that are then complete.
+    /// Decodes the events before `until`, and then explains the samples for which all events are
+    /// known.
     pub(crate) fn advance(&mut self, until: u64) {
         loop {
             self.take_batches();
@@ -144,7 +148,7 @@ impl SampleExplainer {
         let Kind::Marker { text } = event.kind else {
             return;
         };
-        // The kernel adds a line end, which `Text` shows as a question mark.
+        // The kernel adds a line end, which `Text` converts to a question mark.
         let place = text
             .as_str()
             .strip_prefix(MARK)
@@ -153,7 +157,8 @@ impl SampleExplainer {
             return;
         };
         if self.loops.iter().any(|looped| looped.place == place) {
-            // This thread belongs to tardy and only passes on the samples of a program's loop.
+            // This thread of tardy measures nothing: it only passes on the samples of a program's
+            // loop.
             self.samples.add_observer(event.head.pid);
             return;
         }
@@ -161,8 +166,8 @@ impl SampleExplainer {
         self.samples.follow(event.head.pid);
     }
 
-    /// Returns how loops of programs deviated from a correct periodic loop, as far as `events`
-    /// show.
+    /// Returns how often loops of programs violated the rules for real-time loops, as far as
+    /// `events` show.
     pub(crate) fn judged(&self, events: &[String]) -> Vec<LoopRules> {
         let recorded = RecordedKinds::of(events);
         let monitors = || {
@@ -206,7 +211,7 @@ impl SampleExplainer {
                 series.waiting.pop_front();
             }
         }
-        // Samples arrive in the order of time, even if the recorder is far behind.
+        // Samples arrive in the order of time, however late the recorder is.
         let explained = self
             .series
             .iter()
@@ -244,7 +249,8 @@ mod tests {
     const PROBE: i32 = 10;
     const LOAD: i32 = 20;
 
-    /// Returns the text of a format with these fields of four bytes after the common ones.
+    /// Returns the text of a format in which these fields, of four bytes each, follow the common
+    /// fields.
     fn format(system: &str, name: &str, id: u16, fields: &[&str]) -> EventFormat {
         let mut text = format!("name: {name}\nID: {id}\n");
         let common = [
@@ -362,7 +368,7 @@ mod tests {
             batches: batches_end,
             new_series,
         };
-        // Events of 2 s, all at once: more than are stored per CPU.
+        // Events of 2 s arrive all at once; these are more than are stored per CPU.
         let mut pages = Pages {
             time: 0,
             page: Vec::new(),

@@ -1,16 +1,17 @@
-//! The thread that reads the kernel's pages while the run lasts.
+//! The thread that reads the kernel's pages during the run.
 //!
-//! Names of threads come from events, not from `saved_cmdlines`. Reading that file keeps preemption
-//! off throughout: 390 to 950 us in a guest. Those were the worst latencies of 6.1-rt and 6.12-rt,
-//! and the tool's own explanation attributed them to its reader.
+//! The names of threads come from events, rather than from the file `saved_cmdlines`. Reading that
+//! file keeps preemption off the whole time, which took 390 to 950 us in a guest. These were the
+//! worst latencies of 6.1-rt and 6.12-rt, and the explanations named the tool's own reader as the
+//! cause.
 //!
-//! The reader polls ten times a second instead of being woken. A wake-up for each page would put
-//! the reader's own events among those of the machine; the buffer holds the events of one second at
-//! 200,000 events per second.
+//! The reader polls ten times a second; the kernel does not wake it. If every page woke the reader,
+//! the reader's own events would be among those of the machine. The buffer holds the events of one
+//! second at 200,000 events per second.
 //!
-//! The stream is read 20 ms behind the clock, because a CPU may be stopped between the time of an
-//! event and its commit. A sample is explained another 20 ms later, so that the thread's next event
-//! is known.
+//! The reader stays 20 ms behind the clock, because a CPU may be stopped between the time of an
+//! event and the moment at which the event can be read. A sample is explained another 20 ms later,
+//! so that the thread's next event is known.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,22 +26,24 @@ use crate::instance::Instance;
 use crate::kept::KeptPages;
 use crate::pages::PageReader;
 
-/// Interval between reads of pages: long enough for whole pages, and short enough for the buffers.
+/// Interval at which pages are read: long enough for whole pages, and short enough that the buffers
+/// do not overflow.
 const PERIOD: Duration = Duration::from_millis(100);
-/// Maximum time from an event's time to its commit, in ns. A CPU may be interrupted, or stopped by
-/// a host, in between.
+/// Maximum time in ns from an event until the event can be read. In between, an interrupt or a host
+/// may stop the CPU.
 const LATE_NS: u64 = 20_000_000;
-/// Maximum number of pages of a CPU that are read before their events are explained.
+/// Maximum number of a CPU's pages that are read before their events are explained.
 const PAGES_MAX: usize = 128;
-/// Interval between writes of evidence during the run, in ns.
+/// Interval in ns at which evidence is written during the run.
 const EVIDENCE_NS: i64 = 10_000_000_000;
-/// Interval between writes of delays, in ns; a killed run has no explanation for its last samples.
+/// Interval in ns at which delays are written; if a run is killed, its last samples have no
+/// explanation.
 const FLUSH_NS: i64 = 2_000_000_000;
-/// Maximum number of thread names in the head of a file of pages; loads that fork create many
-/// threads.
+/// Maximum number of thread names in the head of a file with pages, because loads that fork create
+/// many threads.
 const NAMES_MAX: usize = 16_384;
 
-/// The state of the tracing thread.
+/// What the tracing thread uses.
 pub(crate) struct Follower {
     pub(crate) instance: Instance,
     pub(crate) reader: PageReader,
@@ -49,12 +52,12 @@ pub(crate) struct Follower {
     pub(crate) kept: Option<KeptPages>,
     /// Whether the kernel records stacks.
     pub(crate) has_stacks: bool,
-    /// IDs of the measuring threads to which the event filters are restricted, sorted.
+    /// The IDs of the measuring threads that the event filters select, sorted.
     pub(crate) threads_known: Vec<i32>,
 }
 
 impl Follower {
-    /// Reads until `is_ending`, then to the end of the buffered data.
+    /// Reads until `is_ending` is true, then to the end of the buffered data.
     // This is a separate function because a test counts its instructions
     // (tests/alone/explaining.rs).
     #[inline(never)]
@@ -99,9 +102,9 @@ impl Follower {
         self.write_evidence();
     }
 
-    /// Reads the available pages. If there may be more pages, returns a time before which the
-    /// unread pages have no events. A backlog is explained while it is read, because its events
-    /// take several times the memory of the pages.
+    /// Reads the pages that are available. If there may be more pages, returns a time before which
+    /// they contain no event. A backlog is explained while it is read, because its events take
+    /// several times the memory of the pages.
     fn read(&mut self) -> Option<u64> {
         let mut unread: Option<u64> = None;
         for place in 0..self.reader.cpus().len() {
@@ -124,7 +127,7 @@ impl Follower {
         unread
     }
 
-    /// Restricts the events of measuring threads to the threads that are known by now.
+    /// Makes the filters for measuring threads select the threads that are known by now.
     fn record_known_threads(&mut self) {
         let mut threads: Vec<i32> = self
             .explaining
@@ -137,7 +140,7 @@ impl Follower {
         if threads != self.threads_known {
             self.instance.record_events_of(&threads);
             if self.has_stacks {
-                // If this fails, only the stacks of interrupts are recorded.
+                // If this fails, the kernel records only the stacks of interrupts.
                 let _ = self.instance.record_stacks_of_switches_to(&threads);
             }
             self.threads_known = threads;
@@ -152,9 +155,9 @@ impl Follower {
             .write(&self.evidence_path, &head, self.reader.cpus());
     }
 
-    /// Returns the head of files of pages, with the names that are known by now. Thread names come
-    /// from the events: reading the kernel's list of them disables preemption for hundreds of
-    /// microseconds (kernel/trace/trace_sched_switch.c, `saved_cmdlines_start`).
+    /// Returns the head for files of pages; it contains the names that are known by now. The names
+    /// of threads come from events, because reading the kernel's list of them keeps preemption off
+    /// for hundreds of microseconds (kernel/trace/trace_sched_switch.c, `saved_cmdlines_start`).
     pub(crate) fn head(&self) -> TraceHead {
         let line = |(pid, name): (i32, Text)| format!("{pid} {name}\n");
         TraceHead {

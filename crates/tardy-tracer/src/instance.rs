@@ -1,16 +1,17 @@
-//! A tracefs instance that belongs to the run: buffers, clock, events, CPUs. This module writes
-//! only inside the instance's folder.
+//! A tracefs instance for one run: its buffers, its clock, its events and its CPUs. This module
+//! writes only inside the instance's folder.
 //!
-//! If tracefs is not mounted, the tool mounts it without a mount point. The tool reaches the mount
-//! by a descriptor. No other process sees the mount, and the mount disappears with the process.
+//! If tracefs is not mounted, the tool mounts it without a mount point. The tool accesses this
+//! mount through a descriptor. No other process sees the mount, and it disappears when the process
+//! ends.
 //!
-//! New events overwrite old ones in a full buffer. Only in this mode does the kernel mark the page
-//! before which events were lost, and count them; in the other mode the position of a loss is
-//! unknown (kernel/trace/ring_buffer.c).
+//! When a buffer is full, new events overwrite old ones. Only in this mode does the kernel mark the
+//! page before which events were lost, and count the lost events. In the other mode, it is unknown
+//! where events were lost (kernel/trace/ring_buffer.c).
 //!
-//! Stacks are recorded on request, by triggers of two events. Triggers need no tracer, and their
-//! filters leave the idle thread out; but unwinding takes longer than everything else that is
-//! recorded. Commands record stacks only if asked, and `tardy compare` refuses such a run.
+//! Stacks are recorded only on request, by triggers of two events. Triggers need no tracer, and
+//! their filters can leave out the idle thread. But recording a stack takes longer than everything
+//! else that is recorded. `tardy compare` therefore refuses such a run.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -28,50 +29,53 @@ use crate::attach::function::Function;
 use crate::events::{INTERRUPT_SYSTEMS, OF_LOOPS, OF_PROBES, WANTED, WantedEvent};
 use crate::second_opinion::TIMERLAT;
 
-/// Interrupts that a probe's timer may use. The first is that of x86. Other architectures need all
-/// device interrupts, which include the timer's.
+/// Interrupts by which the timer of a probe may come. On x86, the timer has its own interrupt
+/// event. On other architectures, the event of all device interrupts is needed, which include the
+/// timer's.
 const TIMER_INTERRUPTS: [&str; 2] = ["irq_vectors/local_timer_entry", "irq/irq_handler_entry"];
-/// Functions of the scheduler's own timers. The first two are the names of the tick's function
-/// (kernel/time/tick-sched.c): up to Linux 6.8, and since then. The third ends a thread's slice
-/// (kernel/sched/core.c); Debian's kernels 7.2 and 7.3 use it: 228 of the 311 timers set in the
-/// golden trace of 7.3-rt.
+/// Functions of the scheduler's own timers. The first two are names of the function for the tick
+/// (kernel/time/tick-sched.c): one up to Linux 6.8, the other since then. The third one ends a
+/// thread's time slice (kernel/sched/core.c). Debian's kernels 7.2 and 7.3 use the third one: in
+/// the golden trace of 7.3-rt, 228 of 311 timers that are set call it.
 const SCHEDULER_TIMERS: [&str; 3] = ["tick_sched_timer", "tick_nohz_handler", "hrtick"];
-/// Maximum number of threads in a filter. For more threads, the filter of stacks selects by
+/// Maximum number of threads that a filter names. For more threads, the filter of stacks selects by
 /// priority, and other filters select only the first threads.
 const FILTER_PIDS_MAX: usize = 64;
 
-/// Size of the first buffer for a file of tracefs, in bytes. The formats of most events take 1 KiB.
+/// Size in bytes of the buffer with which a file of tracefs is first read. The formats of most
+/// events take 1 KiB.
 const FILE_BYTES_USUAL: usize = 64 << 10;
-/// Size of the largest buffer for a file of tracefs, in bytes. Larger files are refused.
+/// Size in bytes of the largest buffer with which a file of tracefs is read. Larger files cause an
+/// error.
 const FILE_BYTES_MAX: usize = 16 << 20;
-/// Buffer size per CPU in KiB: it holds a second of 200,000 events of 40 bytes.
+/// Size of the buffer per CPU, in KiB. It is enough for one second with 200,000 events of 40 bytes.
 pub(crate) const BUFFER_KIB: u32 = 8192;
-/// The clock of the trace, which is also that of samples.
+/// The clock of the trace, on which samples are measured, too.
 pub(crate) const CLOCK: &str = "mono";
 
-/// Why an instance cannot record.
+/// Why an instance cannot be used for recording.
 #[derive(Debug, thiserror::Error)]
 pub enum InstanceError {
     /// The instance could not be made, or one of its files could not be written.
     #[error("{path}: {error}")]
     System {
-        /// The file, relative to tracefs.
+        /// The file, as a path relative to tracefs.
         path: String,
-        /// The error of the kernel.
+        /// The error that the kernel returned.
         error: io::Error,
     },
     /// The kernel lacks an event that explanations require.
     #[error("the kernel has no event {0}")]
     Absent(String),
-    /// The kernel's event formats could not be parsed.
+    /// The kernel's event formats cannot be parsed.
     #[error(transparent)]
     Format(#[from] FormatError),
-    /// The kernel's page layout could not be parsed.
+    /// The kernel's page layout cannot be parsed.
     #[error(transparent)]
     Layout(#[from] LayoutError),
 }
 
-/// A tracefs instance, which is removed on drop.
+/// A tracefs instance; dropping the value removes it.
 #[derive(Debug)]
 pub struct Instance {
     tracefs: Tracefs,
@@ -79,35 +83,35 @@ pub struct Instance {
     path: PathBuf,
     /// Names of the recorded events.
     pub enabled: Vec<String>,
-    /// Events that the kernel does not have.
+    /// Events that this kernel does not have.
     pub absent: Vec<String>,
-    /// Formats of the recorded events, and of marks.
+    /// Formats of the recorded events and of marks.
     pub formats: Vec<EventFormat>,
     /// Layout of the instance's pages.
     pub layout: PageLayout,
-    /// The head for a file of the instance's pages.
+    /// The head of a file with the instance's pages.
     pub head: TraceHead,
-    /// Events recorded for measuring threads only.
+    /// Events that are recorded only for measuring threads.
     of_threads: Vec<WantedEvent>,
 }
 
-/// An event to record, by its folder below `events`.
+/// An event to record, given by its folder below `events`.
 struct RecordedEvent {
     system: String,
     event: String,
-    /// Whether the instance is useless without the event.
+    /// Whether the instance is useless if the event is missing.
     is_needed: bool,
-    /// Filter of the event. All events of this kind are recorded if the filter is absent, or names
-    /// a field that the event lacks.
+    /// The filter that selects which events of this kind are recorded. If there is no filter, or if
+    /// it names a field that the event lacks, all events of this kind are recorded.
     filter: Option<String>,
 }
 
 impl Instance {
-    /// Creates the instance and starts recording events of `cpus`; events that judge program loops
-    /// are recorded only if `has_loops`.
+    /// Creates the instance and starts to record events of `cpus`; if `has_loops` is true, also
+    /// records the events by which program loops are judged.
     ///
     /// # Errors
-    /// Returns [`InstanceError`] after removing the instance.
+    /// Returns [`InstanceError`], after the instance was removed.
     pub fn create(
         tracefs: Tracefs,
         name: &str,
@@ -127,11 +131,11 @@ impl Instance {
         Ok(instance)
     }
 
-    /// Makes the instance for these events of `cpus`, each with its filter. The instance records
-    /// nothing until [`Self::start`].
+    /// Makes an instance for these events of `cpus`; each event has its filter. The instance
+    /// records nothing until [`Self::start`].
     ///
     /// # Errors
-    /// Returns [`InstanceError`] after removing the instance.
+    /// Returns [`InstanceError`], after the instance was removed.
     pub fn create_of(
         tracefs: Tracefs,
         name: &str,
@@ -184,12 +188,12 @@ impl Instance {
         root: &Root,
     ) -> Result<(), InstanceError> {
         self.write("tracing_on", "0")?;
-        // Setting the clock empties the buffer: it comes first.
+        // The clock is set first, because setting it empties the buffer.
         self.write("trace_clock", CLOCK)?;
         self.write("buffer_size_kb", &BUFFER_KIB.to_string())?;
-        // The kernel marks lost events only if new ones overwrite old ones.
+        // The kernel marks lost events only if new events overwrite old ones.
         self.write("options/overwrite", "1")?;
-        // Waking the reader would disturb the measurement, so the reader polls by the clock.
+        // The reader polls, because waking it would disturb the measurement.
         let _ = self.write("buffer_percent", "100");
         self.write("tracing_cpumask", &cpus.to_mask())?;
         self.read_head(root)?;
@@ -239,11 +243,11 @@ impl Instance {
         Ok(())
     }
 
-    /// Creates the events [`MARKS`] for two functions of a program, and records these events for
-    /// threads that pass the filter `of_threads`.
+    /// Creates the events [`MARKS`] for two functions of a program, and records them for threads
+    /// that pass the filter `of_threads`.
     ///
     /// # Errors
-    /// Returns an error if the kernel has no such events, or refuses one of them.
+    /// Returns an error if the kernel cannot make such events, or refuses one of them.
     pub fn record_marks(
         &mut self,
         functions: &[Function; 2],
@@ -265,7 +269,7 @@ impl Instance {
         self.enable(events)
     }
 
-    /// Records [`MARKS`] only for threads that pass the filter `of_threads` from now on.
+    /// From now on, records [`MARKS`] only for threads that pass the filter `of_threads`.
     pub fn filter_marks(&self, of_threads: &str) {
         let group = tracefs::uprobe_group(&self.name);
         for event in MARKS {
@@ -273,7 +277,7 @@ impl Instance {
         }
     }
 
-    /// Returns the events that explanations use.
+    /// Returns the events that explanations need.
     fn wanted(&self) -> Vec<RecordedEvent> {
         let recorded = |system: &str, event: &str, is_needed, filter| {
             let (system, event) = (system.to_owned(), event.to_owned());
@@ -287,8 +291,8 @@ impl Instance {
         let of_all = WANTED
             .iter()
             .map(|wanted| recorded(wanted.system, wanted.event, wanted.is_needed, None));
-        // This filter matches no thread. The filter applies until the threads have written their
-        // probe indices.
+        // At first, the filter selects no thread. It is replaced when the threads have written
+        // their probe indices.
         let of_nobody = || Some("common_pid < 0".to_owned());
         let of_threads = self
             .of_threads
@@ -314,8 +318,7 @@ impl Instance {
         wanted
     }
 
-    /// Returns the events with which the enabled monitors of runtime verification report
-    /// violations.
+    /// Returns the events by which the enabled monitors of runtime verification report violations.
     fn violations(&self) -> Vec<RecordedEvent> {
         let enabled = fs::read_to_string(self.tracefs.path().join("rv/enabled_monitors"));
         violations_of(&enabled.unwrap_or_default())
@@ -329,8 +332,8 @@ impl Instance {
             .collect()
     }
 
-    /// Reads the data that all instances share: the page layout, and the formats of records outside
-    /// any event system.
+    /// Reads what is the same for all instances: the page layout, and the formats of records that
+    /// belong to no event system.
     fn read_head(&mut self, root: &Root) -> Result<(), InstanceError> {
         let top = self.tracefs.path().to_owned();
         let read = |name: &str| read_at_once(&top.join(name)).map_err(|error| system(name, error));
@@ -357,7 +360,7 @@ impl Instance {
         Ok(())
     }
 
-    /// Returns the folder of the instance's files.
+    /// Returns the folder that contains the instance's files.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -368,11 +371,11 @@ impl Instance {
         &self.name
     }
 
-    /// Makes the kernel record its stack whenever a timer's interrupt interrupts any thread except
+    /// Makes the kernel record its stack whenever a timer's interrupt interrupts a thread, except
     /// the idle thread.
     ///
     /// # Errors
-    /// Returns an error if the events have no such triggers.
+    /// Returns an error if the events cannot have such triggers.
     pub fn record_stacks(&mut self) -> Result<(), InstanceError> {
         self.learn_stacks()?;
         let events = self.path.join("events");
@@ -386,7 +389,7 @@ impl Instance {
         )
     }
 
-    /// Reads the format of stacks, which a decoder needs.
+    /// Reads the format of stacks, without which a decoder cannot read them.
     ///
     /// # Errors
     /// Returns an error if the kernel has no such format.
@@ -403,21 +406,21 @@ impl Instance {
     /// to sleep. Replaces the previous filter.
     ///
     /// # Errors
-    /// Returns an error if the event has no such trigger.
+    /// Returns an error if the event cannot have such a trigger.
     pub fn record_stacks_of_sleeps(&self, of_threads: &str) -> Result<(), InstanceError> {
         const TRIGGER: &str = "events/sched/sched_switch/trigger";
         // An event can have only one trigger of a kind, so the previous one is removed first. The
-        // first time there is none, so the error is ignored.
+        // first time there is none, so removing it fails, and this error is ignored.
         let _ = self.write(TRIGGER, "!stacktrace");
-        // The kernel adds TASK_REPORT_MAX to the state of a thread that was preempted.
+        // If a thread was preempted, the kernel adds TASK_REPORT_MAX to its state.
         let sleeps = "prev_state != 0 && prev_state < 256";
         self.write(TRIGGER, &format!("stacktrace if {sleeps} && {of_threads}"))
     }
 
-    /// Runs the timerlat tracer in this instance. The instance records the tracer's output.
+    /// Runs the timerlat tracer in this instance, which records the tracer's output.
     ///
     /// # Errors
-    /// Returns an error if the kernel has no such tracer.
+    /// Returns an error if the kernel has no timerlat tracer.
     pub fn run_timerlat(&mut self) -> Result<(), InstanceError> {
         let path = format!("events/ftrace/{TIMERLAT}/format");
         let text =
@@ -428,15 +431,15 @@ impl Instance {
         Ok(())
     }
 
-    /// Makes the kernel record its stack at switches from a thread to one of `pids`. Replaces the
-    /// previous filter.
+    /// Makes the kernel record its stack whenever it switches from a thread to one of `pids`.
+    /// Replaces the previous filter.
     ///
     /// # Errors
-    /// Returns an error if the event has no such trigger.
+    /// Returns an error if the event cannot have such a trigger.
     pub fn record_stacks_of_switches_to(&self, pids: &[i32]) -> Result<(), InstanceError> {
         const TRIGGER: &str = "events/sched/sched_switch/trigger";
         // An event can have only one trigger of a kind, so the previous one is removed first. The
-        // first time there is none, so the error is ignored.
+        // first time there is none, so removing it fails, and this error is ignored.
         let _ = self.write(TRIGGER, "!stacktrace");
         let named: Vec<String> = pids
             .iter()
@@ -450,17 +453,17 @@ impl Instance {
         self.write(TRIGGER, &format!("stacktrace if prev_pid != 0 && ({next})"))
     }
 
-    /// Leaves out the starts of the scheduler's own timers. These timers are set at each entry to
-    /// and exit from idle, and at switches, and no thread sleeps on them. `symbols` is
-    /// /proc/kallsyms. If it contains no addresses, or if the event lacks such a filter, these
-    /// timers are recorded, too.
+    /// From now on, does not record that the scheduler's own timers are set. They are set whenever
+    /// a CPU enters or leaves idle, and at switches, and no thread sleeps on them. `symbols` is
+    /// /proc/kallsyms. If `symbols` contains no addresses, or if the event cannot have such a
+    /// filter, these timers are recorded as well.
     pub fn leave_out_scheduler_timers(&self, symbols: &str) {
         if let Some(filter) = without_scheduler_timers(symbols) {
             let _ = self.write("events/timer/hrtimer_start/filter", &filter);
         }
     }
 
-    /// Records the per-thread events only for these threads from now on, for at most
+    /// From now on, records the per-thread events only for these threads, and for at most
     /// `FILTER_PIDS_MAX` of them.
     pub fn record_events_of(&self, pids: &[i32]) {
         let named: Vec<String> = pids
@@ -469,7 +472,7 @@ impl Instance {
             .map(|pid| format!("common_pid == {pid}"))
             .collect();
         for WantedEvent { system, event, .. } in &self.of_threads {
-            // Absent events are already known, so errors are ignored.
+            // Errors are ignored, because it is already known which events this kernel lacks.
             let _ = self.write(
                 &format!("events/{system}/{event}/filter"),
                 &named.join(" || "),
@@ -477,7 +480,7 @@ impl Instance {
         }
     }
 
-    /// Records only the events of this kind that match `filter` from now on.
+    /// From now on, records events of this kind only if they match `filter`.
     ///
     /// # Errors
     /// Returns an error if the kernel refuses the filter.
@@ -489,7 +492,7 @@ impl Instance {
         self.write(&format!("events/{system}/{event}/filter"), filter)
     }
 
-    /// Changes the size of the buffer of each CPU.
+    /// Sets the size of each CPU's buffer.
     ///
     /// # Errors
     /// Returns an error if the kernel refuses this.
@@ -513,7 +516,7 @@ impl Instance {
     }
 }
 
-/// Returns the names of the events with which these monitors may report violations. `enabled` has a
+/// Returns the names of the events by which these monitors may report violations. `enabled` has a
 /// line for each monitor; a monitor of a collection has the name COLLECTION:MONITOR. A monitor of a
 /// time limit has a second event, for an exceeded limit (include/rv/ha_monitor.h).
 fn violations_of(enabled: &str) -> impl Iterator<Item = String> {
@@ -523,10 +526,11 @@ fn violations_of(enabled: &str) -> impl Iterator<Item = String> {
     names.flat_map(|name| [format!("error_{name}"), format!("error_env_{name}")])
 }
 
-/// Returns a filter of `hrtimer_start` that leaves out [`SCHEDULER_TIMERS`]; `None` if `symbols`
-/// contains no address of them.
+/// Returns a filter for `hrtimer_start` that leaves out [`SCHEDULER_TIMERS`]; `None` if `symbols`
+/// does not contain their addresses.
 fn without_scheduler_timers(symbols: &str) -> Option<String> {
-    // There are 200,000 lines. Comparing their ends first excludes most of them cheaply.
+    // The text has 200,000 lines. So the ends of lines are compared first, which is cheap and
+    // excludes most lines.
     let is_like = |line: &&str| SCHEDULER_TIMERS.iter().any(|name| line.ends_with(name));
     let address = |line: &str| {
         let mut words = line.split_ascii_whitespace();
@@ -546,15 +550,15 @@ impl Drop for Instance {
     fn drop(&mut self) {
         self.stop();
         let _ = self.write("current_tracer", "nop");
-        // If another process is reading the instance, it stays until the journal or the next run
-        // removes it.
+        // If another process is reading the instance, it cannot be removed now; `tardy restore` or
+        // the next run removes it.
         let _ = self.tracefs.remove_instance(&self.name);
     }
 }
 
 /// Reads a whole file. Some files of tracefs answer only the first read
-/// (kernel/trace/trace_events.c, `show_header`), so a file that fills the buffer is read again from
-/// its start into a larger buffer.
+/// (kernel/trace/trace_events.c, `show_header`). So if a file fills the buffer, it is read again
+/// from its start into a larger buffer.
 fn read_at_once(path: &Path) -> io::Result<String> {
     let mut bytes = vec![0; FILE_BYTES_USUAL];
     loop {

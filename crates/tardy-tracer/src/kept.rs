@@ -1,9 +1,9 @@
-//! All pages of a run, for `--keep-trace`: one file per CPU, and the head of a trace.dat to be made
-//! from them.
+//! Stores all pages of a run, for `--keep-trace`: one file per CPU, and the head of a trace.dat
+//! that can be made from them.
 //!
-//! In memory, the tracer keeps only the recent events of each CPU. These events start one second
-//! before the last sample that the recorder passed on. A longer past would slow down explaining:
-//! with 13 MB of events per CPU, cache misses took a fifth of all the time
+//! Besides, the tracer keeps only the recent events of each CPU in memory. These events start one
+//! second before the last sample that the recorder passed on. If it kept more, explaining would
+//! become slower: with 13 MB of events per CPU, cache misses took a fifth of all the time
 //! (`tests/alone/explaining.rs` counts the instructions).
 
 use std::fs::{self, File, OpenOptions};
@@ -12,7 +12,7 @@ use std::path::Path;
 
 use tardy_trace::file::TraceHead;
 
-/// The files of pages, by index of the CPU.
+/// The files with pages, by the CPU's index.
 #[derive(Debug)]
 pub(crate) struct KeptPages {
     files: Vec<Option<File>>,
@@ -32,7 +32,7 @@ impl KeptPages {
         })
     }
 
-    /// Appends a page. After a failure nothing more is written, so that the existing content stays
+    /// Appends a page. After an error, nothing more is written, so that the existing content stays
     /// whole.
     pub(crate) fn append(&mut self, place: usize, page: &[u8]) {
         use std::io::Write;
@@ -44,8 +44,8 @@ impl KeptPages {
         }
     }
 
-    /// Writes the head. The lengths of the pages in it are 0; the reader that makes a trace.dat of
-    /// the head and the pages fills them in.
+    /// Writes the head. The head states 0 as the length of every CPU's pages. The reader that
+    /// combines the head and the pages to a trace.dat fills in the lengths.
     pub(crate) fn write_head(folder: &Path, head: &TraceHead, cpus: &[u32]) -> io::Result<()> {
         let count = cpus.iter().max().map_or(0, |&cpu| cpu as usize + 1);
         fs::write(folder.join("head.dat"), head.encode(&vec![0; count]))

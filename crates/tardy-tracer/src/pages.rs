@@ -1,4 +1,4 @@
-//! Reads undecoded pages of the ring buffers, one CPU at a time.
+//! Reads undecoded pages of the ring buffers, one CPU after the other.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,10 +11,10 @@ use crate::instance::Instance;
 /// Reads the pages of several CPUs.
 #[derive(Debug)]
 pub(crate) struct PageReader {
-    /// The open files, in the order of [`PageReader::cpus`].
+    /// The open files; their order is that of [`PageReader::cpus`].
     files: Vec<File>,
     cpus: Vec<u32>,
-    /// Buffer for one page.
+    /// A buffer for one page.
     page: Vec<u8>,
 }
 
@@ -41,8 +41,8 @@ impl PageReader {
         &self.cpus
     }
 
-    /// Returns the next page of the CPU at index `place`, or `None` if there is none yet. A partly
-    /// filled page is returned with the events it has so far.
+    /// Returns the next page of the CPU with the index `place`; `None` if there is no page yet. A
+    /// partly filled page is returned with the events it has so far.
     pub(crate) fn next(&mut self, place: usize) -> io::Result<Option<Vec<u8>>> {
         match self.files[place].read(&mut self.page) {
             Ok(0) => Ok(None),

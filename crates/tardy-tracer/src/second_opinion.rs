@@ -1,10 +1,10 @@
-//! Compares the kernel's timerlat records with explanations that were derived from events for the
-//! same wake-ups.
+//! Compares the records of the kernel's timerlat tracer with explanations that were derived from
+//! events for the same wake-ups.
 //!
-//! timerlat reads the clock in its timer's function and again in its thread, and writes both
-//! distances from its due time into the trace (kernel/trace/trace_osnoise.c, `timerlat_irq` and
-//! `timerlat_main`). The first is compared with the time from due to the timer's function, the
-//! second with the time from due to the thread's record.
+//! timerlat reads the clock in its timer's function and again in its thread. Each time, it writes
+//! how long ago its due time was (kernel/trace/trace_osnoise.c, `timerlat_irq` and
+//! `timerlat_main`). The first of these times is compared with the explained time from the due time
+//! to the timer's function, the second with that from the due time to the thread's record.
 
 use std::collections::VecDeque;
 
@@ -12,38 +12,38 @@ use tardy_run::tracing::{Agreement, SecondOpinion};
 use tardy_trace::event::{Event, Kind};
 use tardy_trace::explain::{Component, Delay, Samples};
 
-/// Name of the tracer and of its records.
+/// Name of the tracer, and of its records.
 pub(crate) const TIMERLAT: &str = "timerlat";
-/// Contexts of timerlat's records (kernel/trace/trace_osnoise.c): the timer's function, and the
-/// thread.
+/// Where a timerlat record was made (kernel/trace/trace_osnoise.c): in the timer's function, or in
+/// the thread.
 const IN_INTERRUPT: i64 = 0;
 const IN_THREAD: i64 = 1;
 /// Maximum number of records that wait for the trace; it is reached only if the trace stalls.
 const WAITING_MAX: usize = 1 << 16;
 
-/// A record of timerlat.
+/// A record of the timerlat tracer.
 #[derive(Debug, Clone, Copy)]
 struct TimerlatRecord {
     time: u64,
     cpu: u32,
-    /// The thread, taken from the record that the thread wrote; the interrupt's record names the
-    /// interrupted thread.
+    /// The thread, taken from the record that the thread itself wrote, because the interrupt's
+    /// record names the interrupted thread.
     pid: i32,
     context: i64,
     latency: u64,
 }
 
-/// Compares records with wake-ups as the stream advances.
+/// Compares records with wake-ups while the stream is read.
 #[derive(Debug, Default)]
 pub(crate) struct Opinions {
     waiting: VecDeque<TimerlatRecord>,
-    /// The latency of the last interrupt of each CPU.
+    /// For each CPU: the latency in the last record of timerlat's interrupt.
     in_interrupt: Vec<Option<u64>>,
     pub(crate) found: SecondOpinion,
 }
 
 impl Opinions {
-    /// Processes an event, and starts to follow threads of timerlat.
+    /// Processes an event; follows threads of timerlat from their first record on.
     pub(crate) fn take(&mut self, event: &Event, samples: &mut Samples) {
         let Kind::Timerlat { context, latency } = event.kind else {
             return;
@@ -62,7 +62,7 @@ impl Opinions {
         }
     }
 
-    /// Compares the records from before `settled`.
+    /// Compares the records that are older than `settled`.
     pub(crate) fn compare(&mut self, settled: u64, samples: &mut Samples) {
         while let Some(told) = self.waiting.pop_front_if(|told| told.time < settled) {
             let place = told.cpu as usize;
@@ -73,8 +73,8 @@ impl Opinions {
                 IN_INTERRUPT => self.in_interrupt[place] = Some(told.latency),
                 IN_THREAD => {
                     let in_interrupt = self.in_interrupt[place].take();
-                    // A thread is followed from its first record on, so its first wake-up has no
-                    // due time here.
+                    // A thread is only followed from its first record on, so the due time of its
+                    // first wake-up is unknown.
                     let Some(due) = samples.due_of_wake_up(told.pid, told.time) else {
                         continue;
                     };
@@ -95,7 +95,7 @@ impl Opinions {
     }
 }
 
-/// Returns the time from due to the call of the timer's function.
+/// Returns the time from the due time to the call of the timer's function.
 fn way_to_function(delay: &Delay) -> u64 {
     let is_before = |component| matches!(component, Component::Timer | Component::Interrupt);
     delay

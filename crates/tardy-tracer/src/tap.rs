@@ -1,4 +1,4 @@
-//! Passes samples from a recorder to the explainer: batches over a channel that never makes the
+//! Passes samples from a recorder to the explainer, in batches over a channel that never makes the
 //! recorder wait.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub(crate) struct Batch {
     pub(crate) samples: Vec<Sample>,
 }
 
-/// The recorder's end of the channel, for one series.
+/// The end of the channel that belongs to the recorder of one series.
 #[derive(Debug)]
 pub struct Tap {
     series: usize,
@@ -34,13 +34,13 @@ impl Tap {
         }
     }
 
-    /// Adds a sample to the next batch.
+    /// Adds a sample to the batch that is sent next.
     pub fn note(&mut self, sample: Sample) {
         self.waiting.push(sample);
     }
 
-    /// Passes on the recorded samples. If the explainer is behind, these samples stay without
-    /// explanation, and are counted.
+    /// Sends the samples of the current batch. If the explainer is too far behind, these samples
+    /// are not sent: they are counted, and get no explanation.
     pub fn hand_over(&mut self) {
         if self.waiting.is_empty() {
             return;

@@ -34,39 +34,39 @@ use crate::second_opinion::Opinions;
 use crate::tap::{Batch, Tap};
 
 const STACK_BYTES: usize = 512 << 10;
-/// Maximum number of batches that wait for the reader: half a minute of 16 series, at eight batches
-/// per second and series. Further batches are dropped and counted.
+/// Maximum number of batches that wait for the reader: those of 16 series in half a minute, at
+/// eight batches per second and series. Further batches are dropped and counted.
 const BATCHES_MAX: usize = 4096;
-/// Nice value of the reader: it runs before the loads and after the recorder. Events that it loses
-/// cannot be explained.
+/// Nice value of the reader. It lies between the recorder's, which has a higher priority, and that
+/// of the loads, which have a lower one. If the reader loses events, samples cannot be explained.
 const NICE: i32 = -10;
-/// Minimum share of the calibration's wake-ups in the trace. With a smaller share, the trace
-/// explains nothing.
+/// Minimum share of the calibration's wake-ups that the trace must contain. If it contains fewer,
+/// it cannot explain anything.
 const WAKE_UPS_MIN: f64 = 0.5;
 
-/// Why a run is not recorded.
+/// Why the trace of a run is not recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum NotTraced {
     /// The machine has no usable tracefs.
     #[error("tracefs cannot be used ({0})")]
     NoTracefs(io::Error),
-    /// The trace uses the host's clock. This time namespace has a different clock.
+    /// The times in the trace are on the host's clock. This time namespace has a different clock.
     #[error(
         "this process is in a time namespace, whose clock differs from that of the kernel's trace"
     )]
     TimeNamespace,
-    /// The instance cannot be made, or lacks required events.
+    /// The instance cannot be made, or this kernel lacks events that it needs.
     #[error(transparent)]
     Instance(#[from] InstanceError),
     /// Another operation failed.
     #[error("{what}: {error}")]
     System {
-        /// The operation that failed.
+        /// What the tool tried to do.
         what: &'static str,
-        /// The error of the system.
+        /// The error that the system reported.
         error: io::Error,
     },
-    /// The trace lacks events that it should have.
+    /// The trace does not contain events that it should contain.
     #[error("of {} wake-ups in the calibration, only {} are in the kernel's trace", .0.sleeps, .0.wake_ups)]
     Calibration(Calibration),
 }
@@ -79,7 +79,7 @@ impl NotTraced {
             Self::NoTracefs(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 "run as root, or with CAP_SYS_ADMIN and a writable tracefs"
             }
-            // fsopen(2) came with Linux 5.2.
+            // fsopen(2) exists since Linux 5.2.
             Self::NoTracefs(error) if error.kind() == io::ErrorKind::Unsupported => {
                 "mount it before the run: mount -t tracefs tracefs /sys/kernel/tracing"
             }
@@ -102,13 +102,13 @@ impl NotTraced {
     }
 }
 
-/// Options of the recording.
+/// How a run's trace is recorded.
 #[derive(Debug)]
 pub struct Options<'a> {
     /// The machine's files.
     pub root: &'a Root,
     pub machine: &'a MachineFacts,
-    /// Whether time stops while the host runs other tasks, as in the lab.
+    /// Whether time stands still while the host runs other tasks, as in the lab.
     pub is_virtual_time: bool,
     /// The run's folder.
     pub folder: &'a Path,
@@ -116,17 +116,18 @@ pub struct Options<'a> {
     pub instance: &'a str,
     /// CPUs whose events are recorded.
     pub cpus: &'a CpuList,
-    /// CPUs that the reader may use.
+    /// CPUs on which the reader may run.
     pub housekeeping_cpus: &'a CpuList,
-    /// The run's share of `--disk` for explanations, in bytes.
+    /// How much of the run's `--disk` budget is for explanations, in bytes.
     pub disk: Option<u64>,
-    /// Whether all pages are stored.
+    /// Whether all pages are stored, rather than only those around the worst samples.
     pub keep_all: bool,
-    /// Whether the kernel records stacks too.
+    /// Whether the kernel also records stacks.
     pub has_stacks: bool,
-    /// Whether the timerlat tracer runs too, as a second opinion.
+    /// Whether the timerlat tracer also runs, as a second opinion.
     pub has_timerlat: bool,
-    /// Whether program loops are measured. Such loops are judged by rules.
+    /// Whether the run measures loops of programs. If so, the loops are judged by the rules for
+    /// real-time loops.
     pub has_loops: bool,
 }
 
@@ -136,19 +137,19 @@ pub struct FollowedSeries {
     /// Name of the series' file.
     pub file: String,
     pub probe: String,
-    /// The CPU to which the series is bound.
+    /// The CPU to which the series' thread is bound.
     pub cpu: Option<CpuId>,
     /// The probe index that the threads of these samples wrote with [`Marker::write`].
     pub place: usize,
 }
 
-/// Lets threads write their probe index into the trace. In a container, threads do not know their
-/// numbers in the trace.
+/// With this, threads write their probe index into the trace. This is needed because, in a
+/// container, threads do not know their IDs in the trace.
 #[derive(Debug, Clone)]
 pub struct Marker(Arc<File>);
 
 impl Marker {
-    /// Writes into the trace that the calling thread measures for this probe index.
+    /// Writes into the trace that the calling thread measures for the probe with this index.
     pub fn write(&self, place: usize) {
         let _ = (&*self.0).write_all(format!("{MARK}{place}").as_bytes());
     }
@@ -198,7 +199,7 @@ struct TracerEnd {
 }
 
 impl Tracer {
-    /// Creates the instance, calibrates, and starts to read the trace.
+    /// Creates the instance, calibrates, and starts the thread that reads the trace.
     ///
     /// # Errors
     /// Returns [`NotTraced`] after undoing everything.
@@ -218,7 +219,7 @@ impl Tracer {
             options.has_loops,
             options.root,
         )?;
-        // An instance keeps its tracer while its pages are being read.
+        // The kernel refuses to change the tracer of an instance whose pages are being read.
         let no_second_opinion = options
             .has_timerlat
             .then(|| instance.run_timerlat().err())
@@ -296,8 +297,8 @@ impl Tracer {
             loops: Vec::new(),
             series: Vec::new(),
             holders: Holders::new(symbols),
-            // The pages may take an eighth of the budget, because the file is replaced as a whole,
-            // and contains formats and names in addition to the pages.
+            // The pages get only an eighth of the budget, because the file is replaced as a whole,
+            // and because it contains formats and names besides the pages.
             evidence: Evidence::new(reader.cpus().len(), options.disk.map(|bytes| bytes / 8)),
             batches: batches_end,
             new_series: new_series_end,
@@ -314,7 +315,7 @@ impl Tracer {
         };
         drop(kallsyms);
         if options.keep_all {
-            // Written at the start, so that a killed run has a head, too.
+            // The head is written at the start, so that it exists even if the run is killed.
             KeptPages::write_head(&folder, &follower.head(), follower.reader.cpus())
                 .map_err(failed("cannot keep the trace's pages"))?;
         }
@@ -363,17 +364,17 @@ impl Tracer {
         &self.record
     }
 
-    /// Returns whether the trace and this process use the same thread numbers.
+    /// Returns whether threads have the same IDs in the trace and in this process.
     #[must_use]
     pub fn are_numbers_shared(&self) -> bool {
         self.are_numbers_shared
     }
 
     /// Creates a file of delays for each series. Returns a tap for each series, through which its
-    /// recorder passes samples. `loops` are loops of programs.
+    /// recorder passes samples. `loops` are the loops of programs that are measured.
     ///
     /// # Errors
-    /// Returns errors of creating the files.
+    /// Returns an error if a file cannot be created.
     pub fn follow(
         &self,
         series: &[FollowedSeries],
@@ -409,13 +410,13 @@ impl Tracer {
                 explained_until: 0,
             });
         }
-        // If the thread has ended, joining it reports this.
+        // If the tracing thread has ended, the code that joins it reports this.
         let _ = self.new_series.send((followed, loops));
         Ok(taps)
     }
 
-    /// Ends the recording after all samples were passed on, and returns its record. The instance is
-    /// then removed.
+    /// Ends the recording, and returns what was recorded. Must be called after all samples have
+    /// been passed on. The instance is then removed.
     ///
     /// # Errors
     /// Returns an error if the thread has panicked, or if the head of the stored pages cannot be
@@ -472,7 +473,7 @@ pub(crate) fn demand_clock_of_trace(root: &Root) -> Result<(), NotTraced> {
     Ok(())
 }
 
-/// Returns facts of the machine that decide between causes.
+/// Returns what is known about the machine and is needed to choose between possible causes.
 fn facts(options: &Options<'_>, symbols: &Symbols) -> Facts {
     let machine = options.machine;
     let preemption = machine
@@ -487,7 +488,7 @@ fn facts(options: &Options<'_>, symbols: &Symbols) -> Facts {
             Preemption::No
         }
     });
-    // Under virtual time, the host cannot steal time.
+    // In virtual time, the host cannot take time from the guest.
     let is_guest = if options.is_virtual_time {
         Some(false)
     } else {

@@ -1,9 +1,9 @@
-//! Applies settings for a while. Old values are journaled before any new value is written, and are
+//! Applies settings temporarily. Old values are journaled before any new value is written, and are
 //! restored on every exit. If the process is killed, the next start of the tool or `tardy restore`
 //! restores them.
 //!
 //! A search applies and restores its settings for each run. Between runs, the machine has its
-//! original settings, and a kill leaves at most one journal.
+//! original settings, and a search that is killed leaves at most one journal.
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
@@ -50,7 +50,7 @@ pub enum ApplyError {
     Start(String, String, std::io::Error),
 }
 
-/// The error if another process has applied settings.
+/// The error that is returned if another process has applied settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("another `tardy tune` or `tardy run --tune` has settings in force: wait until it ends")]
 pub struct InForce;
@@ -62,7 +62,7 @@ pub struct SettingsLock {
     /// Folder of the journals.
     folder: PathBuf,
     /// The open folder, which holds the lock; `None` if the folder cannot be made or opened.
-    /// Without the folder, settings that change files fail, because their journal needs it.
+    /// Settings that change files then fail, because their journal needs the folder.
     _file: Option<File>,
 }
 
@@ -214,7 +214,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // SIGTERM comes first, because a load of this tool then undoes its own changes.
+        // SIGTERM is sent first, because a load of this tool then undoes its own changes.
         let group = i32::try_from(self.0.id()).unwrap_or(i32::MAX);
         let _ = process::kill_group(group, signal::TERMINATE);
         for _ in 0..40 {

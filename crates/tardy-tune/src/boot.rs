@@ -1,5 +1,6 @@
-//! Settings that need a reboot: words for the kernel's command line, and how to pass them to each
-//! boot loader (Documentation/admin-guide/kernel-parameters.txt).
+//! Lists settings that need a reboot. They are words for the kernel's command line; this module
+//! also describes how to pass them to each boot loader
+//! (Documentation/admin-guide/kernel-parameters.txt).
 
 use tardy_core::cpu::CpuList;
 use tardy_machine::checks::Profile;
@@ -11,7 +12,7 @@ pub struct BootWord {
     pub why: String,
 }
 
-/// Each boot loader, and how to add words to the kernel's command line with it.
+/// The boot loaders, each with a description of how to add words to the kernel's command line.
 pub const LOADERS: [(&str, &str); 4] = [
     (
         "GRUB",
@@ -51,7 +52,7 @@ pub const TRIED: [&str; 13] = [
     "init_on_alloc=0",
 ];
 
-/// Words whose value is a list of CPUs.
+/// Kernel parameters whose value is a list of CPUs.
 const CPU_WORDS: [&str; 4] = ["isolcpus", "irqaffinity", "rcu_nocbs", "nohz_full"];
 
 /// Returns the words that `profile` needs for tasks on `cpus` and that `command_line` lacks, or has

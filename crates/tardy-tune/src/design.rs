@@ -1,5 +1,5 @@
-//! The settings of each run: two-level designs in which every setting is on in half of the runs,
-//! and any two settings are on together in a quarter of them.
+//! Chooses the settings of each run by two-level designs, in which every setting is on in half of
+//! the runs, and any two settings are on together in a quarter of them.
 //!
 //! The designs are those of Plackett and Burman ("The design of optimum multifactorial
 //! experiments", Biometrika 33, 1946), built from Paley's matrices. Each design is run together
@@ -13,7 +13,7 @@ const PRIMES: [usize; 8] = [3, 7, 11, 19, 23, 31, 43, 47];
 pub const SETTINGS_MAX: usize = PRIMES[PRIMES.len() - 1];
 
 /// Returns the runs of a design for `settings` settings, followed by its mirror image. Each run
-/// lists whether each setting is on. The result is empty for no settings or too many.
+/// lists whether each setting is on. The result is empty if there are no settings, or too many.
 ///
 /// Every setting is on in half of the runs, and the columns of any two settings are uncorrelated.
 #[must_use]
@@ -27,8 +27,8 @@ pub fn folded(settings: usize) -> Vec<Vec<bool>> {
     let mut is_square = vec![false; prime];
     (1..prime).for_each(|number| is_square[number * number % prime] = true);
     let row = |shift: usize| -> Vec<bool> {
-        // The difference 0 counts as a square. Each setting is then on in one row more than it is
-        // off, and the last row, with all settings off, compensates for this.
+        // The difference 0 counts as a square. The rows with a setting on are then one more than
+        // the rows with it off; the last row, with all settings off, compensates for this.
         (0..settings)
             .map(|column| (column + prime - shift) % prime)
             .map(|place| place == 0 || is_square[place])

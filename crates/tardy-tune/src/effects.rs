@@ -1,13 +1,13 @@
-//! The effect of each setting when runs repeat exactly: replicas with the setting against replicas
-//! without it, separately under each load.
+//! Computes the effect of each setting when runs repeat exactly. Replicas with the setting are
+//! compared with replicas without it, separately under each load.
 //!
 //! The shift between two sets of replicas is the median of all differences, with the interval from
 //! Mann and Whitney's ranks (Hodges and Lehmann, Annals of Mathematical Statistics 34, 1963). The
-//! confidence is shared by all settings under all loads.
+//! confidence holds for the effects of all settings under all loads together.
 //!
 //! The lab does not use the balanced design. Searches in the lab show the effect of one word of the
 //! kernel's command line on the code path of one load; runs in virtual time are cheap, repeat
-//! exactly, and are kept. The replicas use pads (lengths of a word on the kernel's command line)
+//! exactly, and are stored. The replicas use pads (lengths of a word on the kernel's command line)
 //! that are far apart. With neighbouring pads and seven replicas on each side, a word without any
 //! effect lowered the largest latency under `io` by 5 %.
 
@@ -18,20 +18,22 @@ use crate::pairs::Difference;
 use crate::ranks::{median, statistics_within, without_ends};
 use crate::search::Outcome;
 
-/// Smallest factor that is reported as an effect; for a reduction, its reciprocal. A word without
-/// any function also moves the kernel's data, which changes latencies slightly.
+/// Smallest increase that is reported as an effect, as a factor. For a reduction, the limit is the
+/// reciprocal of this factor. Even a word that has no function moves the kernel's data, which
+/// changes latencies slightly.
 const FACTOR_MIN: f64 = 1.05;
 
 /// The effect of a setting under a load.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
     pub outcome: Outcome,
-    /// Logarithm of the goal with the setting, minus the logarithm without it.
+    /// Logarithm of the metric with the setting, minus the logarithm without it.
     pub difference: Difference,
 }
 
-/// Returns the effects by setting and load, from the logarithms of the goal of each replica; `None`
-/// if a side has no replica. All effects hold together at `confidence`.
+/// Returns the effect of each setting under each load, from the logarithm of each replica's metric;
+/// `None` if a side has no replica. The intervals of all effects hold together with this
+/// `confidence`.
 #[must_use]
 pub fn effects(
     without: &[Vec<f64>],
@@ -71,8 +73,8 @@ pub fn replicas_min(effects: usize, confidence: Confidence) -> u32 {
         .unwrap_or(64)
 }
 
-/// Returns the shift from `before` to `behind`. Its interval is unbounded if there are too few
-/// replicas for the confidence.
+/// Returns the shift from `before` to `behind`. The interval of the shift is unbounded if there are
+/// too few replicas for the confidence.
 fn shift(before: &[f64], behind: &[f64], confidence: Confidence) -> Option<Difference> {
     let mut differences: Vec<f64> = before
         .iter()
@@ -87,12 +89,12 @@ fn shift(before: &[f64], behind: &[f64], confidence: Confidence) -> Option<Diffe
     })
 }
 
-/// Returns the number k for an interval from the k-th smallest to the k-th largest difference. The
-/// true value is below the interval with at most `probability`, and above it with at most
-/// `probability`. Returns 0 if there are too few replicas.
+/// Returns k for the interval from the k-th smallest to the k-th largest difference. The
+/// probability that the true value lies below this interval is at most `probability`; the same
+/// holds above it. Returns 0 if there are too few replicas.
 fn left_out(before: usize, behind: usize, probability: f64) -> usize {
-    // `ways[u]` is the number of orders of ranks with the statistic u. Its generating function is
-    // the product of (1 - x^(behind + i)) / (1 - x^i) over i.
+    // `ways[u]` is the number of orders of the ranks for which the statistic is u. The generating
+    // function of these numbers is the product of (1 - x^(behind + i)) / (1 - x^i) over i.
     let statistics = before * behind;
     let mut ways = vec![0.0_f64; statistics + 1];
     ways[0] = 1.0;
@@ -135,8 +137,8 @@ mod tests {
         }
     }
 
-    /// As in the tests of [`crate::search`], the logarithm of the goal is random with a heavy upper
-    /// tail.
+    /// As in the tests of [`crate::search`], the logarithm of the metric is random with a heavy
+    /// upper tail.
     #[test]
     fn ten_settings_that_do_nothing_are_called_nothing_and_one_that_does_is_found_within_its_interval()
      {
@@ -168,7 +170,8 @@ mod tests {
             found += usize::from(effect.outcome == Outcome::Lowers);
             covered += usize::from(effect.difference.interval.contains(-1.0));
         }
-        // 5 % of 300 is 15. One in a thousand such tests would exceed 27 by chance.
+        // The expected number is 5 % of 300, which is 15. One in a thousand such tests would exceed
+        // 27 by chance.
         assert!(wrong <= 27, "{wrong} of {searches}");
         assert_eq!(found, searches);
         assert!(covered * 100 >= searches * 95, "{covered} of {searches}");
@@ -197,8 +200,10 @@ mod tests {
             (Some(Outcome::Lowers), None)
         );
         assert!(found[0][1].unwrap().difference.interval.contains(0.5));
-        // With four replicas, 2 of 70 orders are more than 5 %; with five, 2 of 252 are less. With
-        // sixty effects, each gets a share of 5 % / 60.
+        // Of all orders of the replicas, 2 separate the two sides completely. With three replicas
+        // per side, 2 of 20 orders are more than 5 %; with four, 2 of 70 are less. With sixty
+        // effects, each gets a share of 5 % / 60, and 2 of 3432 orders with seven replicas are
+        // less.
         assert_eq!(
             (
                 replicas_min(1, Confidence::NINETY_FIVE),

@@ -1,5 +1,6 @@
-//! The settings that the tool knows, each with its recommended values on this machine. The row of
-//! the same name in `tardy doctor` gives reason and source (`tardy_machine::checks`).
+//! Lists the settings that the tool knows, each with its recommended values on this machine. The
+//! row of the same name in `tardy doctor` states the reason and the source
+//! (`tardy_machine::checks`).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -167,7 +168,7 @@ const KNOWN: &[KnownSetting] = &[
             &[("sys/kernel/debug/sched/ext_server/cpu*/runtime", "0")],
         )
     },
-    // Without SMT, half of the CPUs are gone.
+    // Without SMT, half of the CPUs are unavailable.
     KnownSetting {
         only_named: true,
         ..known("smt", &[("sys/devices/system/cpu/smt/control", "off")])
@@ -257,7 +258,8 @@ fn idle_states(target: &Target<'_>) -> Option<Setting> {
     )
 }
 
-/// Sends only emergency messages to the console. The other three numbers of the file stay.
+/// Sends only emergency messages to the console. The other three numbers of the file stay
+/// unchanged.
 fn console(target: &Target<'_>) -> Option<Setting> {
     let levels = target.root.text("proc/sys/kernel/printk")?;
     let rest: Vec<&str> = levels.split_whitespace().skip(1).collect();

@@ -22,11 +22,11 @@ pub struct Answer {
     /// Confidence of all statements about effects together.
     pub confidence: f64,
     pub loads: Vec<String>,
-    /// Goal of each replica without changes, by load.
+    /// The metric's value in each replica without changes, by load.
     pub as_it_is_ns: Vec<Vec<Nanos>>,
     pub settings: Vec<Row>,
-    /// All settings together that lower the goal under some load and raise it under none; absent if
-    /// there are fewer than two.
+    /// The result of applying together all settings that lower the metric under some load and raise
+    /// it under none; absent if there are fewer than two such settings.
     pub together: Option<Row>,
     /// Kernels that could not be obtained, each with the reason.
     pub absent: MissingKernels,
@@ -44,12 +44,13 @@ pub struct Row {
 #[derive(Debug, Serialize)]
 pub struct OfLoad {
     pub load: String,
-    /// The goal of each replica.
+    /// The metric's value in each replica.
     pub goal_ns: Vec<Nanos>,
     /// The effect of the setting under the load; absent if the replicas with or without the setting
     /// are missing.
     pub outcome: Option<Outcome>,
-    /// Goal with the setting divided by the goal without it; absent if the effect is inconclusive.
+    /// The metric with the setting, divided by the metric without it; absent if the effect is
+    /// inconclusive.
     pub factor: Option<f64>,
     pub factor_interval: Option<[f64; 2]>,
     /// Why replicas have no result.
@@ -69,7 +70,8 @@ impl Row {
         self.has(Outcome::Raises)
     }
 
-    /// Returns the smallest factor of all loads whose goal the setting lowers, or 1.
+    /// Returns the smallest factor among the loads under which the setting lowers the metric; 1 if
+    /// there is no such load.
     pub fn gain(&self) -> f64 {
         let lowered = self
             .loads

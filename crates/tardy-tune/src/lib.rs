@@ -1,9 +1,9 @@
-//! Settings of a machine that may reduce latency: a list of them, their temporary application, and
-//! an experiment that measures the effect of each.
+//! Lists settings of a machine that may reduce latency, applies them temporarily, and measures the
+//! effect of each in an experiment.
 //!
 //! [`known`] lists settings with their recommended values. [`apply`] writes values with a journal.
-//! [`design`] and [`search`] are the experiment. [`boot`] has the settings that need a reboot. This
-//! crate does not start runs itself: [`search::Bench`] measures.
+//! [`design`] and [`search`] contain the experiment. [`boot`] has the settings that need a reboot.
+//! This crate does not start runs itself; the caller does, through [`search::Bench`].
 #![forbid(unsafe_code)]
 
 pub mod apply;

@@ -1,13 +1,14 @@
-//! Pairs of runs that differ in one setting. The estimate is the median of all averages of two
-//! differences. Its interval comes from Wilcoxon's signed ranks, which do not assume a normal
-//! distribution (Hodges and Lehmann, Annals of Mathematical Statistics 34, 1963).
+//! Estimates the effect of a setting from pairs of runs that differ in this setting. The estimate
+//! is the median of all averages of two differences. The interval of the estimate comes from
+//! Wilcoxon's signed ranks, which do not assume a normal distribution (Hodges and Lehmann, Annals
+//! of Mathematical Statistics 34, 1963).
 
 use serde::{Deserialize, Serialize};
 use tardy_statistics::confidence::{Confidence, Interval};
 
 use crate::ranks::{median, statistics_within, without_ends};
 
-/// A difference between two sides; in this crate, of logarithms of the goal.
+/// A difference between two sides; in this crate, between logarithms of the metric.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
     /// The estimate.
@@ -25,8 +26,8 @@ impl Difference {
 }
 
 /// Estimates the centre of independent, symmetric differences. The interval is unbounded if there
-/// are too few differences for the confidence; the result is `None` if there are none, or if one of
-/// them is not finite.
+/// are too few differences for the confidence. The result is `None` if there are no differences, or
+/// if one of them is not finite.
 #[must_use]
 pub fn difference(differences: &[f64], confidence: Confidence) -> Option<Difference> {
     let count = differences.len();
@@ -49,9 +50,9 @@ pub fn difference(differences: &[f64], confidence: Confidence) -> Option<Differe
     })
 }
 
-/// Returns the number k for an interval from the k-th smallest to the k-th largest average. The
-/// true value is below the interval with at most `probability`, and above it with at most
-/// `probability`. Returns 0 if there are too few differences.
+/// Returns k for the interval from the k-th smallest to the k-th largest average. The probability
+/// that the true value lies below this interval is at most `probability`; the same holds above it.
+/// Returns 0 if there are too few differences.
 fn left_out(count: usize, probability: f64) -> usize {
     let sums = count * (count + 1) / 2;
     let mut ways = vec![0.0_f64; sums + 1];
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
 
     /// From tables of the two-sided signed-rank test at 5 %: the largest rejected sum is 8 for 10
-    /// differences, 52 for 20, 0 for 6. For 5, rejection is impossible.
+    /// differences, 52 for 20, 0 for 6. For 5 differences, rejection is impossible.
     #[test]
     fn critical_sums_are_those_of_the_tables() {
         for (count, sums) in [(5, 0), (6, 1), (10, 9), (20, 53)] {

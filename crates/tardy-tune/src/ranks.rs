@@ -1,4 +1,4 @@
-//! Shared code of rank tests: the exact distribution of a rank statistic, and the resulting
+//! Shared by rank tests: computes the exact distribution of a rank statistic, and the resulting
 //! interval of sorted values.
 
 use tardy_statistics::confidence::Interval;
@@ -13,10 +13,10 @@ pub(crate) fn median(sorted: &[f64]) -> Option<f64> {
     }
 }
 
-/// Returns how many of the smallest values of a rank statistic have at most `probability` together;
-/// 0 if the smallest value alone is more probable.
+/// Returns how many of the smallest values of a rank statistic have a total probability of at most
+/// `probability`; 0 if the smallest value alone is more probable.
 ///
-/// `ways[value]` is the number of orders of ranks that give the statistic this value.
+/// `ways[value]` is the number of orders of the ranks for which the statistic has this value.
 pub(crate) fn statistics_within(ways: &[f64], probability: f64) -> usize {
     let all: f64 = ways.iter().sum();
     let mut beyond = 0.0;

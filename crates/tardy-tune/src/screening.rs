@@ -1,5 +1,5 @@
-//! The effect of each setting in runs of a balanced design: the mean with the setting minus the
-//! mean without it, from a linear model with a level for each replicate.
+//! Computes the effect of each setting in runs of a balanced design: the mean with the setting
+//! minus the mean without it, from a linear model with a level for each replicate.
 
 use tardy_statistics::confidence::{Confidence, Interval};
 use tardy_statistics::student;
@@ -13,7 +13,7 @@ pub struct Trial {
     pub replicate: usize,
     /// Whether each setting was on.
     pub on: Vec<bool>,
-    /// Logarithm of the goal.
+    /// Logarithm of the metric's value.
     pub value: f64,
 }
 

@@ -1,14 +1,16 @@
 //! Finds the settings that matter on this machine, by an experiment in three stages. First, a
 //! balanced design runs all settings at once and picks candidates. Then, each candidate gets pairs
-//! of runs that differ in that setting. Last, pairs compare all useful settings together with none.
+//! of runs that differ in that setting. Last, pairs of runs compare the machine with all useful
+//! settings, applied together, and the machine without settings.
 //!
 //! Only a candidate's pairs decide whether it is useful or harmful. The pairs are separate from the
 //! runs that picked the candidates, because the best of many settings looks good by chance in the
 //! runs that picked it. `confidence` limits the probability that a search calls any ineffective
 //! setting useful or harmful.
 //!
-//! The pairs of a candidate also vary the other candidates. These are randomly on or off, equal in
-//! both runs of a pair, so the effect is an average over the other settings, as in the design.
+//! The pairs of a candidate also vary the other candidates. Each other candidate is randomly on or
+//! off, equally in both runs of a pair, so the effect is an average over the other settings, as in
+//! the design.
 //!
 //! The length of a search is a number of runs, which is computed from the budget at the start. If a
 //! clock limited the search, a resumed search would make other runs.
@@ -29,14 +31,14 @@ use crate::screening::{Screening, Trial, screening};
 /// probability. One in ten ineffective settings becomes a candidate, but few effective ones are
 /// lost.
 const PROBABILITY_OF_CANDIDATES: f64 = 0.1;
-/// Minimum number of pairs of a candidate. With fewer pairs, Wilcoxon's signed ranks cannot reach
-/// the confidence that all statements share.
+/// Minimum number of pairs of runs for a candidate. With fewer pairs, Wilcoxon's signed ranks
+/// cannot reach the confidence that all statements share.
 const PAIRS_MIN: usize = 16;
-/// Maximum number of pairs of a candidate. More pairs would hardly narrow the interval.
+/// Maximum number of pairs of runs for a candidate. More pairs would hardly narrow the interval.
 const PAIRS_MAX: usize = 40;
 /// Maximum number of replicates of the design.
 const REPLICATES_MAX: usize = 6;
-/// Number of pairs of all useful settings against none.
+/// Number of pairs of runs that compare all useful settings with no settings.
 const PAIRS_TOGETHER: usize = 10;
 
 /// Performs the runs of a search.
@@ -44,8 +46,8 @@ pub trait Bench {
     /// Why a run gave no result, which ends the search.
     type Error;
 
-    /// Measures a run with the settings `on`, and the other settings as found. Returns the goal in
-    /// ns.
+    /// Measures a run with the settings `on` applied, and all other settings unchanged. Returns the
+    /// metric in ns.
     ///
     /// # Errors
     /// Returns an error if the run gave no result.
@@ -62,7 +64,7 @@ pub enum Stage {
     Screening { replicates: usize },
     /// Pairs of runs for each of these settings.
     Pairs { settings: Vec<usize> },
-    /// Pairs of runs with all of these settings against none.
+    /// Pairs of runs, one with all of these settings and one with none of them.
     Together { settings: Vec<usize> },
 }
 
@@ -96,13 +98,13 @@ pub enum SearchError<E> {
     Run(E),
 }
 
-/// The effect of a setting on the goal.
+/// The effect of a setting on the metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// The setting lowers the goal.
+    /// The setting lowers the metric.
     Lowers,
-    /// The setting raises the goal.
+    /// The setting raises the metric.
     Raises,
     /// The search saw no effect; the interval limits the size of an unseen effect.
     NothingSeen,
@@ -120,11 +122,12 @@ impl Outcome {
     }
 }
 
-/// The result of one setting. The exponential of a difference is a factor of the goal.
+/// The result of one setting. The exponential of a difference is the factor by which the metric
+/// changes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SettingResult {
     pub outcome: Outcome,
-    /// Logarithm of the goal with the setting, minus the logarithm without it.
+    /// Logarithm of the metric with the setting, minus the logarithm without it.
     pub difference: Difference,
     /// Number of pairs of runs behind the result; 0 if it comes from the design alone.
     pub pairs: usize,
@@ -135,21 +138,22 @@ pub struct SettingResult {
 pub struct SearchResult {
     /// The result of each setting, in the order of the settings.
     pub settings: Vec<SettingResult>,
-    /// The goal in ns with all settings as found: the geometric mean of the runs without any
+    /// The metric in ns with all settings unchanged: the geometric mean of the runs without any
     /// setting, or of all runs of the design if there are none.
     pub base_ns: f64,
-    /// Smallest effect, as a fraction of the goal, that nine of ten searches with this budget would
-    /// find if only one setting had an effect.
+    /// Smallest effect, as a fraction of the metric, that nine of ten searches with this budget
+    /// would find if only one setting had an effect.
     pub smallest_share: f64,
-    /// All useful settings together against none; absent if fewer than two are useful, or if the
-    /// budget has no runs for this. The confidence of this interval alone is `confidence`.
+    /// The effect of all useful settings together; absent if fewer than two are useful, or if the
+    /// budget has no runs for this comparison. The confidence of this interval alone is
+    /// `confidence`.
     pub together: Option<Difference>,
     /// Number of runs that were made.
     pub runs: usize,
 }
 
 impl SearchResult {
-    /// Returns the indices of the settings that lower the goal.
+    /// Returns the indices of the settings that lower the metric.
     #[must_use]
     pub fn useful(&self) -> Vec<usize> {
         let lowers = |(place, found): (usize, &SettingResult)| {
@@ -280,14 +284,15 @@ fn looks(pairs: usize) -> usize {
     if pairs >= 2 * PAIRS_MIN { 2 } else { 1 }
 }
 
-/// Returns the confidence of one judgement of one candidate: all judgements share `confidence`.
+/// Returns the confidence of one judgement of one candidate, chosen such that all judgements
+/// together have `confidence`.
 fn confidence_of_pairs(confidence: Confidence, candidates: usize, pairs: usize) -> Confidence {
     confidence.shared_by(u32::try_from(candidates * looks(pairs)).unwrap_or(u32::MAX))
 }
 
-/// Returns the smallest effect that nine of ten searches find. The effect must pass the design and
-/// then the pairs. For pairs, 5 % is added because signed ranks are less efficient than a test of
-/// normal differences.
+/// Returns the smallest effect that nine of ten searches find. The effect must be found by the
+/// design and then by the pairs. For pairs, 5 % is added because signed ranks are less efficient
+/// than a test of normal differences.
 fn smallest(spread: f64, runs: usize, pairs: usize, confidence: Confidence) -> f64 {
     let one =
         |miss: f64| normal_deviate(Confidence::new(1.0 - miss).unwrap_or(Confidence::NINETY_FIVE));
@@ -304,7 +309,7 @@ struct State<'a, B> {
     bench: &'a mut B,
     random: Pcg64Mcg,
     runs: usize,
-    /// Logarithms of the goal in runs without any setting.
+    /// Logarithms of the metric in runs without any setting.
     as_found: Vec<f64>,
 }
 
@@ -347,10 +352,10 @@ impl<B: Bench> State<'_, B> {
         Ok(trials)
     }
 
-    /// Runs the pairs of all candidates: one pair of each candidate in every round. In each pair,
-    /// the other candidates are randomly on or off, equal in both runs, as in the design. If all
-    /// candidates are decided halfway, the stage ends there. The judgements halfway and at the end
-    /// share the confidence.
+    /// Runs the pairs of all candidates, one pair of each candidate in every round. In each pair,
+    /// the other candidates are randomly on or off, in the same way in both runs, as in the design.
+    /// If all candidates are decided halfway, the stage ends there. The judgements halfway and at
+    /// the end share the confidence.
     fn pairs(
         &mut self,
         candidates: &[usize],
@@ -406,7 +411,7 @@ impl<B: Bench> State<'_, B> {
         Ok(pairs::difference(&differences, confidence))
     }
 
-    /// Measures a pair. Returns the logarithm of the goal with `varied` on, minus the logarithm
+    /// Measures a pair. Returns the logarithm of the metric with `varied` on, minus the logarithm
     /// with `varied` off. The order of the two runs is random.
     fn pair(&mut self, on: &mut [bool], varied: &[usize]) -> Result<f64, SearchError<B::Error>> {
         let mut values = [0.0; 2];
@@ -446,7 +451,7 @@ fn judged(
 mod tests {
     use super::*;
 
-    /// A simulated machine. Some settings multiply the goal, the others have no effect. Runs vary
+    /// A simulated machine. Some settings multiply the metric, the others have no effect. Runs vary
     /// randomly and drift.
     struct SimulatedMachine {
         factors: Vec<f64>,
@@ -513,7 +518,8 @@ mod tests {
         };
         let searches = 400;
         let wrong = (0..searches).filter(wrong).count();
-        // 5 % of 400 is 20. One in a thousand such tests would exceed 34 by chance.
+        // The expected number is 5 % of 400, which is 20. One in a thousand such tests would exceed
+        // 34 by chance.
         assert!(wrong <= 34, "{wrong} of {searches}");
     }
 
@@ -563,7 +569,8 @@ mod tests {
             found.settings[6].outcome == Outcome::Lowers
         };
         let found = (0..300).filter(is_found).count();
-        // Nine of ten is 270. One in a thousand such tests would fall below 254 by chance.
+        // The expected number is nine tenths of 300, which is 270. One in a thousand such tests
+        // would fall below 254 by chance.
         assert!(found >= 254, "{found} of 300 at {promised}");
     }
 

@@ -1,6 +1,6 @@
-//! One setting: values for files, a program that runs while the setting is on, or words of the
-//! kernel's command line. Settings are stored as TOML. Users write such files, and a search writes
-//! one as its result.
+//! Defines one setting, which consists of values for files, a program that runs while the setting
+//! is on, or words of the kernel's command line. Settings are stored as TOML. Users write such
+//! files, and a search writes one as its result.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -173,11 +173,11 @@ fn of_words(words: &[String], line: &str) -> Standing {
     }
 }
 
-/// Returns the value of a file in the form for writing it back. For a list of choices, this is the
-/// selected choice.
+/// Returns the value of a file in the form in which it can be written back. For a list of choices,
+/// this is the selected choice.
 ///
 /// # Errors
-/// Returns errors of reading the file.
+/// Returns an error if the file cannot be read.
 pub fn current(path: &Path) -> std::io::Result<String> {
     let text = text_file(path)?;
     let text = text.trim();

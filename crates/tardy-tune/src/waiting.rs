@@ -15,7 +15,7 @@ pub struct Signals(signal::SignalFd);
 const LOOK_MS: i32 = 20;
 
 impl Signals {
-    /// Blocks the signals. Call this before the process starts threads.
+    /// Blocks the signals. Must be called before the process starts threads.
     pub fn block() -> io::Result<Self> {
         signal::SignalFd::block(&[signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP]).map(Self)
     }

@@ -1,4 +1,4 @@
-//! Guests of one architecture, which `tardy lab run` boots.
+//! Boots guests of one architecture with `tardy lab run`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,9 +15,9 @@ const BUSYBOX: &str = "/bin/busybox";
 pub(crate) struct Guests {
     tardy: PathBuf,
     architecture: Architecture,
-    /// The binary in the guests.
+    /// The binary that runs in the guests.
     binary: PathBuf,
-    /// Values of `--add` for scripts.
+    /// Values of the option `--add`, for guests that run scripts.
     added: Vec<String>,
 }
 
@@ -29,7 +29,8 @@ impl Guests {
         Self::new(tardy, architecture)
     }
 
-    /// Returns the guests of an architecture. Builds their binary, unless `tardy` is for it.
+    /// Returns the guests of an architecture. Builds the binary for this architecture, unless
+    /// `tardy` is such a binary.
     pub(super) fn new(tardy: &Path, architecture: Architecture) -> Result<Self> {
         let binary = if architecture.is_here() {
             tardy.to_owned()
@@ -44,12 +45,12 @@ impl Guests {
         })
     }
 
-    /// Adds a file of this machine to the guests of scripts.
+    /// Adds a file of this machine to the guests that run scripts.
     pub(super) fn add(&mut self, file: &Path, path: &str) {
         self.added.push(format!("{}:{path}", file.display()));
     }
 
-    /// Returns the newest package of each series, stock and PREEMPT_RT.
+    /// Returns the newest package of each series, both stock and PREEMPT_RT.
     pub(crate) fn newest(&self) -> Result<Vec<String>> {
         let words = ["lab", "kernels", "--refresh", "--arch"];
         let words = words.into_iter().chain([self.architecture.of_debian()]);
@@ -58,7 +59,7 @@ impl Guests {
             let kernel = package["kernel"].as_str().unwrap_or_default();
             let series = series(kernel).to_owned();
             if !series.ends_with("-cloud") {
-                // Later suites come later in the list, so the last package of a series is kept.
+                // Later suites come later in the list, so of each series the last package is used.
                 found.retain(|(earlier, _)| *earlier != series);
                 found.push((series, kernel.to_owned()));
             }
@@ -67,8 +68,8 @@ impl Guests {
         Ok(found.into_iter().map(|(_, kernel)| kernel).collect())
     }
 
-    /// Boots `kernel` with a script, and returns the folder with the files that the script left in
-    /// /run/out of the guest. `name` is the folder below `target` of these files.
+    /// Boots `kernel` to run a script. Returns the folder with the files that the script left in
+    /// the guest's /run/out. This folder is inside the folder `name` below `target`.
     pub(crate) fn run_script(
         &self,
         kernel: &str,
@@ -104,7 +105,7 @@ impl Guests {
         Ok(only_folder(&folder.join("script"))?.join("replica-000"))
     }
 
-    /// Returns the command that measures in a guest, with its results in this folder below
+    /// Returns a command that measures in a guest, and puts its results in this folder below
     /// `target`.
     pub(super) fn run(&self, kernel: &str, name: &str) -> Result<Command> {
         let mut command = Command::new(&self.tardy);
@@ -118,19 +119,19 @@ impl Guests {
     }
 }
 
-/// Returns `6.1-rt` for `debian:bookworm/6.1-rt`.
+/// For example, returns `6.1-rt` for `debian:bookworm/6.1-rt`.
 pub(crate) fn series(kernel: &str) -> &str {
     kernel.rsplit(['/', ':']).next().unwrap_or(kernel)
 }
 
-/// Returns a sort key for the order 6.1, 6.1-rt, 6.12.
+/// Returns a key by which kernels are sorted in the order 6.1, 6.1-rt, 6.12.
 pub(super) fn order(series: &str) -> (Vec<u32>, bool) {
     let (version, kind) = series.split_once('-').unwrap_or((series, ""));
     let numbers = version.split('.').filter_map(|part| part.parse().ok());
     (numbers.collect(), !kind.is_empty())
 }
 
-/// Returns the list `key` of the JSON document that the command of tardy prints.
+/// Runs a command of tardy that prints a JSON document, and returns the list `key` in it.
 pub(super) fn listed<'a>(
     tardy: &Path,
     words: impl IntoIterator<Item = &'a str>,
@@ -143,8 +144,9 @@ pub(super) fn listed<'a>(
     Ok(document[key].as_array().cloned().unwrap_or_default())
 }
 
-/// Returns a static busybox: this machine's, or one for another architecture from the package
-/// sources, with the lists that `tardy lab kernels --refresh` has put into the user's cache.
+/// Returns a static busybox. The busybox is this machine's, or, for another architecture, comes
+/// from the package sources, with the lists that `tardy lab kernels --refresh` has put into the
+/// user's cache.
 fn busybox(architecture: Architecture) -> Result<PathBuf> {
     let is_file = |path: &PathBuf| path.is_file();
     let missing = |advice| Failure::new(format!("there is no static busybox: {advice}"));
@@ -155,7 +157,7 @@ fn busybox(architecture: Architecture) -> Result<PathBuf> {
     }
     let architecture = architecture.of_debian();
     let folder = workspace::target_folder()?.join(format!("busybox-{architecture}"));
-    // Releases up to bookworm have it in the first folder.
+    // Up to bookworm, packages contain busybox in the first of these folders.
     let unpacked = || {
         ["bin/busybox", "usr/bin/busybox"]
             .map(|path| folder.join(path))
@@ -170,7 +172,7 @@ fn busybox(architecture: Architecture) -> Result<PathBuf> {
         .map(PathBuf::from)
         .or_else(|| Some(std::env::home_dir()?.join(".cache")))
         .unwrap_or_default();
-    // The second word is apt's configuration for one release and this architecture.
+    // The script refers to apt's configuration for one release and this architecture as `$apt`.
     let script = "for apt in \"$0\"/tardy/apt/*-\"$1\"/apt.conf; do \
                   APT_CONFIG=$apt apt-get -q download busybox-static && break; done && \
                   dpkg-deb --extract *.deb .";

@@ -4,7 +4,8 @@ use super::guests::{order, series};
 use crate::static_build::Architecture;
 use crate::table_page::TablePage;
 
-/// The table's columns for commands, and the names of the commands in a guest's script.
+/// The table's columns for commands. For each column: its title, and the name of the command in a
+/// guest's script.
 const COLUMNS: [(&str, &str); 7] = [
     ("run", "run"),
     ("probes", PROBE),
@@ -14,7 +15,7 @@ const COLUMNS: [(&str, &str); 7] = [
     ("lab run --watch", "watch"),
     ("doctor", "doctor"),
 ];
-/// Start of the names of probes' runs in a guest's script.
+/// If the name of a run in a guest's script starts with this text, the run tests a probe.
 const PROBE: &str = "probe:";
 
 /// A command in a guest: its name, exit code, and first error message.
@@ -37,7 +38,7 @@ impl Tried {
         })
     }
 
-    /// Makes a command that was not tried.
+    /// Makes the entry of a command that was not tried.
     pub(super) fn not(name: &str, reason: impl Into<String>) -> Self {
         Self {
             name: name.to_owned(),
@@ -52,7 +53,7 @@ fn name(architecture: Architecture, kernel: &str) -> String {
     format!("{} {kernel}", architecture.of_debian())
 }
 
-/// Returns the row of the commands that were tried on this date.
+/// Returns a row with the commands that were tried on this date.
 pub(super) fn row(
     architecture: Architecture,
     kernel: &str,
@@ -67,7 +68,7 @@ pub(super) fn row(
     row
 }
 
-/// Removes the rows of an architecture, or only those of these kernels.
+/// Removes the rows of an architecture; if kernels are given, only their rows.
 pub(super) fn remove(page: &mut TablePage, architecture: Architecture, kernels: &[String]) {
     page.retain(|row| {
         let (of, kernel) = row.split_once(' ').unwrap_or((row, ""));
@@ -76,7 +77,7 @@ pub(super) fn remove(page: &mut TablePage, architecture: Architecture, kernels: 
     });
 }
 
-/// Returns the names of all rows and of the new one, in their order.
+/// Returns the names of all rows, including the new one, in the order of the table.
 pub(super) fn in_order(page: &TablePage, new: &str) -> Vec<String> {
     let mut names: Vec<String> = page.rows().iter().map(|row| row[0].to_owned()).collect();
     names.push(new.to_owned());

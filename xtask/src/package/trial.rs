@@ -1,4 +1,5 @@
-//! Tests the package in a bare Debian: it is installed, used as a user would, removed, and purged.
+//! Tests the package in a bare Debian: installs it, uses it as a user would, removes it, and purges
+//! it.
 
 use std::path::Path;
 
@@ -33,7 +34,8 @@ pub(super) fn run(deb: &Path) -> Result<()> {
         "cat /usr/lib/udev/rules.d/60-tardy-latency.rules",
         "cpu_dma_latency",
     )?;
-    // On a busy machine, or without rights, the run is inconclusive (4). The test only needs a run.
+    // On a busy machine, or without rights, the run is inconclusive (4). This is accepted, because
+    // the test only needs a run.
     debian.shell(
         "cd /tmp && { tardy run --for 1s --load none --quiet --out run || [ $? -eq 4 ]; }",
     )?;

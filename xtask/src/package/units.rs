@@ -1,5 +1,5 @@
-//! Tests the package's units under systemd: a bare Debian with a kernel and the package boots in a
-//! guest, in which a script starts and stops the units (units.sh).
+//! Tests the package's units under systemd. A bare Debian with a kernel and the package boots in a
+//! guest, where a script starts and stops the units (units.sh).
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ use crate::{program, workspace};
 
 /// The script that runs in the guest.
 const SCRIPT: &str = include_str!("units.sh");
-/// The unit that starts the script after all others, with its output on the console.
+/// The unit that starts the script after all other units; its output goes to the console.
 const SERVICE: &str = "[Unit]
 After=multi-user.target
 [Service]

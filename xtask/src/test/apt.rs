@@ -22,7 +22,8 @@ pub(super) fn is_installed(name: &str) -> bool {
 pub(super) fn install(names: &[&str]) -> Result<()> {
     program::run(&mut as_root(&["update", "--quiet"])?)?;
     let mut simulation = Command::new("apt-get");
-    // LC_ALL is set although the parsed lines are never translated: errors are shown in English.
+    // LC_ALL is set so that errors are shown in English; the parsed lines are never translated
+    // anyway.
     simulation
         .env("LC_ALL", "C")
         .args(["--simulate", "--no-install-recommends", "install"])
@@ -73,7 +74,7 @@ fn release() -> String {
     version.unwrap_or_default().trim_matches('"').to_owned()
 }
 
-/// Returns each removal in the output of a simulation, and each upgrade to another release than the
+/// Returns what a simulation would remove, and what it would upgrade to a release other than the
 /// running one. `Inst NAME [OLD VERSION] (NEW ORIGIN:RELEASE/SUITE, ... [amd64])` is an upgrade;
 /// without the first `[...]`, it is a new package. `Remv NAME ...` is a removal.
 fn objections(simulation: &str, release: &str) -> Vec<String> {

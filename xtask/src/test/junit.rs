@@ -21,7 +21,7 @@ impl Tally {
         Ok(Self::parse(&text))
     }
 
-    fn parse(text: &str) -> Self {
+    pub(super) fn parse(text: &str) -> Self {
         let mut tally = Self::default();
         for element in text.split("<testcase ").skip(1) {
             let value = |name: &str| {
@@ -45,6 +45,12 @@ impl Tally {
         }
         tally.tests.sort_by(|a, b| b.0.total_cmp(&a.0));
         tally
+    }
+
+    /// Returns whether a test with this name ran, in any module.
+    pub(super) fn has(&self, name: &str) -> bool {
+        let is_named = |test: &str| test.rsplit([' ', ':']).next() == Some(name);
+        self.tests.iter().any(|(_, test)| is_named(test))
     }
 
     /// Returns the slowest tests, each with its time in s.

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::junit::Tally;
 use crate::failure::{Result, While};
 use crate::workspace;
 
@@ -64,14 +65,30 @@ impl LeftOut {
         &self.file
     }
 
-    /// Returns the lines that the tests wrote.
-    pub(super) fn lines(&self) -> Result<Vec<String>> {
+    /// Returns the lines that the tests wrote, and empties the file.
+    pub(super) fn take(&self) -> Result<Vec<String>> {
         let text = workspace::read(&self.file)?;
+        std::fs::write(&self.file, b"")
+            .while_doing(|| format!("writing {}", self.file.display()))?;
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
         lines.sort();
         lines.dedup();
         Ok(lines)
     }
+}
+
+/// Returns the lines of the first run, except those of tests that the second run executed. The
+/// second run has other mounts and repeats some tests of the first.
+pub(super) fn in_both(first: Vec<String>, second: &[String], second_run: &Tally) -> Vec<String> {
+    let test = |line: &str| line.split(':').next().unwrap_or_default().to_owned();
+    let is_executed = |line: &String| {
+        let test = test(line);
+        second_run.has(&test) && !second.iter().any(|line| line.starts_with(&test))
+    };
+    first
+        .into_iter()
+        .filter(|line| !is_executed(line))
+        .collect()
 }
 
 /// Returns the reason in the list of expected tests, if there is one.
@@ -96,10 +113,26 @@ mod tests {
         )
         .unwrap();
         assert_eq!(
-            left_out.lines().unwrap(),
+            left_out.take().unwrap(),
             ["between_gpio_lines: no gpio-sim", "one: no root"]
         );
+        assert!(left_out.take().unwrap().is_empty());
         assert!(reason("between_gpio_lines: no gpio-sim").is_some());
         assert!(reason("one: no root").is_none());
+    }
+
+    #[test]
+    fn a_test_is_left_out_only_if_neither_run_executed_it() {
+        let second_run = Tally::parse(
+            r#"<testcase name="a::traced" classname="tardy" time="1" />
+            <testcase name="a::cpuset" classname="tardy" time="1" />"#,
+        );
+        let lines = |lines: &[&str]| lines.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let first = lines(&["cpuset: v2", "root: none", "traced: no tracefs"]);
+        let second = lines(&["alone: no tracefs", "cpuset: v1"]);
+        assert_eq!(
+            in_both(first, &second, &second_run),
+            ["cpuset: v2", "root: none"]
+        );
     }
 }

@@ -18,7 +18,7 @@ pub(super) enum Mounts {
 }
 
 impl Mounts {
-    /// Returns the set of mounts that this machine does not have; `None` without root.
+    /// Returns which of the two sets of mounts this machine does not have; `None` without root.
     pub(super) fn other() -> Option<Self> {
         let is_root =
             program::capture(Command::new("id").arg("--user")).is_ok_and(|user| user.trim() == "0");
@@ -30,12 +30,12 @@ impl Mounts {
         })
     }
 
-    /// Returns the command, to run in a namespace with these mounts.
+    /// Returns a command that runs `command` in a namespace with these mounts.
     pub(super) fn around(self, command: &Command) -> Command {
         let script = match self {
             Self::Systemd => {
-                // Some containers have debugfs, and mounting it again fails. Control groups of
-                // version 1 stay, because a second hierarchy would have no controllers.
+                // Some containers have debugfs already, and mounting it again fails. Control groups
+                // of version 1 stay mounted, because a second hierarchy would have no controllers.
                 "mount -t tracefs tracefs /sys/kernel/tracing && { mountpoint --quiet \
                  /sys/kernel/debug || mount -t debugfs debugfs /sys/kernel/debug; } && { [ -n \
                  \"$(ls /sys/fs/cgroup)\" ] || mount -t cgroup2 cgroup2 /sys/fs/cgroup; } && exec \

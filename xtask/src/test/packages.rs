@@ -1,12 +1,12 @@
-//! The packages that tests and benchmarks need besides Rust (packages.txt). Each line has a
-//! package, the programs that are used, and the reason.
+//! The packages that tests and benchmarks need besides Rust (packages.txt). Each line of
+//! packages.txt has a package, the programs that are used, and the reason.
 
 /// A package of Debian or Ubuntu.
 #[derive(Debug)]
 pub(super) struct Package {
     pub(super) name: &'static str,
-    /// The used programs of the package, separated by blanks, for machines whose packages have
-    /// other names.
+    /// The programs of the package that are used, separated by blanks, for machines whose packages
+    /// have other names.
     pub(super) programs: &'static str,
     /// Why the package is needed.
     pub(super) reason: &'static str,

@@ -1,12 +1,12 @@
-//! The stages of a check, each with its wall time, its CPU time, and the machine's load.
+//! The stages of a check: each has its wall time, its CPU time, and the load of the machine.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::failure::{Failure, Result};
+use crate::failure::{self, Result};
 use crate::program::children_cpu_s;
 
-/// The stages that have run, in order, and the failed ones.
+/// The stages that have run, in order, and those of them that failed.
 #[derive(Debug, Default)]
 pub(super) struct Stages {
     rows: Vec<Row>,
@@ -51,12 +51,9 @@ impl Stages {
         self.failed.push(name.to_owned());
     }
 
-    /// Returns an error that names every failed stage, if a stage failed.
+    /// If any stages failed, returns an error that names all of them.
     pub(super) fn result(&self) -> Result<()> {
-        if self.failed.is_empty() {
-            return Ok(());
-        }
-        Err(Failure::new(format!("failed: {}", self.failed.join(", "))))
+        failure::unless_empty("failed: ", &self.failed)
     }
 }
 
@@ -95,6 +92,7 @@ fn load() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failure::Failure;
 
     #[test]
     fn a_failed_stage_is_named_and_the_next_one_runs() {

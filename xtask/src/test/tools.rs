@@ -18,7 +18,7 @@ const TOOLS: [(&str, &str); 2] = [
 /// The programs that the tests need, installed.
 #[derive(Debug)]
 pub(crate) struct Tools {
-    /// `PATH` that includes the programs.
+    /// The value of `PATH` with which commands find the programs.
     path: std::ffi::OsString,
 }
 

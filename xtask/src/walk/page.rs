@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-/// Starts of lines that depend on the machine, such as verdicts, warnings, and notes about left-out
-/// rows. These lines are not compared.
+/// Lines that start like this depend on the machine, such as verdicts, warnings, and notes about
+/// left-out rows. They are not compared.
 const VARYING: [&str; 9] = [
     "FAILED",
     "INCONCLUSIVE",
@@ -15,9 +15,9 @@ const VARYING: [&str; 9] = [
     "sampling gap",
     "vm:",
 ];
-/// Minimum share of a shown line's words that a printed line must contain.
+/// Minimum share of the words in a shown line that a printed line must contain.
 const ALIKE: f64 = 0.6;
-/// Minimum number of words in a line for a comparison.
+/// A line with fewer words is not compared.
 const WORDS_MIN: usize = 3;
 
 /// A command, and the output lines that the page shows below it.
@@ -74,7 +74,8 @@ fn commands(line: &str) -> Vec<Example> {
         .collect()
 }
 
-/// Commands that need an argument. Without one, the page only mentions them.
+/// Commands that cannot run without an argument. If a page names such a command without an
+/// argument, the page only mentions it.
 const NAMED: [&str; 4] = [
     "tardy attach",
     "tardy explain",
@@ -109,8 +110,8 @@ impl Example {
             || self.command == "tardy breakdown timers"
     }
 
-    /// Returns the command to run. If the page shows no output, durations are shortened, and CPUs
-    /// are replaced by existing ones.
+    /// Returns the command as it is run. If the page shows no output, durations are shortened, and
+    /// CPUs are replaced by existing ones.
     pub(super) fn as_run(&self) -> String {
         let mut words: Vec<String> = self.command.split(' ').map(str::to_owned).collect();
         if !self.shown.is_empty() {
@@ -167,8 +168,8 @@ impl Example {
             .to_owned()
     }
 
-    /// Checks that each shown line resembles a printed line: a share of [`ALIKE`] of its words must
-    /// be in that line. Numbers may differ.
+    /// Checks that each shown line resembles a printed line: the printed line must contain at least
+    /// the share [`ALIKE`] of the shown line's words. Numbers may differ.
     pub(super) fn compare(&self, printed: &str) -> Result<(), String> {
         let printed: Vec<BTreeSet<String>> = printed.lines().map(words).collect();
         for line in &self.shown {
@@ -192,8 +193,8 @@ impl Example {
     }
 }
 
-/// Returns the words of a line that have at least three letters, in lower case. Numbers and short
-/// units are left out.
+/// Returns those words of a line that have at least three letters, in lower case. So numbers and
+/// short units are left out.
 fn words(line: &str) -> BTreeSet<String> {
     let words = line.split(|c: char| !c.is_alphabetic());
     words

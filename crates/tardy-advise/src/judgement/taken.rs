@@ -15,9 +15,9 @@ use tardy_results::summary::model::{ProbeSummary, Summary};
 use tardy_results::summary::read::SummaryError;
 use tardy_results::summary::summarize::summarize;
 
-/// Quantity of a series of completions.
+/// Name of the quantity in a series of completions.
 const COMPLETION: &str = "completion";
-/// Quantity of a series of start latencies.
+/// Name of the quantity in a series of start latencies.
 const START: &str = "latency";
 
 /// The series of one probe of one run, summarised against the deadline.
@@ -40,8 +40,8 @@ pub(super) struct JudgedProbe {
 /// The times that a series can measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MeasuredTime {
-    /// The time from due to done. The value is how long the work takes without interruption, if the
-    /// plan records it.
+    /// The time from the due time of work until the work is done. Contains the time that the work
+    /// takes without interruption, if the plan records it.
     Completion(Option<Nanos>),
     /// The start latency.
     Start,
@@ -70,7 +70,7 @@ impl JudgedProbe {
         self.probe().numbers.as_ref()
     }
 
-    /// Returns the evidence of this run's own verdict.
+    /// Returns the evidence on which this run's own verdict is based.
     pub(super) fn evidence(&self) -> Option<&Evidence> {
         self.probe()
             .verdict
@@ -89,7 +89,8 @@ impl JudgedProbe {
 }
 
 /// Returns the runs of `kernel` that can be judged together. Completions are preferred to start
-/// latencies. Among completions, the unit of work that is closest to the user's work is chosen.
+/// latencies. Among runs that measured completions, those are chosen whose unit of work is closest
+/// in length to the user's work.
 pub(super) fn take(
     kernel: &Kernel,
     task: &Task,
@@ -125,9 +126,10 @@ pub(super) fn take(
         .collect()
 }
 
-/// Returns the series of a run that has the most information about the work, and what it measures.
-/// This is a series of completions of the same kind of work, or otherwise of start latencies. Start
-/// latencies on a schedule are preferred, because their skipped due times are known.
+/// Returns the run's most informative series about the work, and the quantity that this series
+/// measures. The most informative series has completions of the same kind of work; if there is
+/// none, a series of start latencies is used. Start latencies on a schedule are preferred, because
+/// their skipped due times are known.
 fn choose(
     run: &LatencyRun,
     task: &Task,

@@ -1,4 +1,5 @@
-//! Latencies under each load, with a bar per run: smallest, median, average, 99.9 % and largest.
+//! Charts the latencies under each load. Each run has a bar that shows the smallest, median,
+//! average and largest latency, and the 99.9th percentile.
 
 use tardy_core::summary::numbers::Numbers;
 
@@ -7,7 +8,7 @@ use super::super::model::{Axis, Chart, Kind, Layer, Range, Shape, Table, Tone, V
 use super::super::words;
 use super::{latency_axis, of_probe, rules};
 
-/// Share of the width of a load that its bars fill.
+/// Fraction of a load's space on the axis that its bars fill.
 const FILLED: f64 = 0.76;
 /// Share of the axis that is left free above the highest bar.
 const ROOM_ABOVE: f64 = 0.06;

@@ -1,4 +1,4 @@
-//! The cost of operations, with a chart per group of metrics and a bar per run.
+//! Charts the cost of operations: one chart per group of metrics, with a bar per run.
 
 use tardy_results::cost::reference::advantage_percent;
 use tardy_results::cost::run::CostRun;
@@ -9,7 +9,7 @@ use tardy_run::cost::Group;
 use super::super::model::{Axis, Chart, Kind, Layer, Range, Shape, Table, Tone, Values};
 use super::super::scale::Scale;
 
-/// Share of the width of a metric that its bars fill.
+/// Fraction of a metric's space on the axis that its bars fill.
 const FILLED: f64 = 0.76;
 
 /// Returns a chart for each group of metrics in the runs, in the order of [`Group`]. All runs must
@@ -50,13 +50,13 @@ fn chart(runs: &[CostRun], group: Group) -> Option<Chart> {
             .filter(|value| *value > 0.0)
     };
     let (least, most) = (ends().reduce(f64::min)?, ends().reduce(f64::max)?);
-    // A margin below the bars, and space for a number above the highest bar.
+    // The axis has a margin below the bars, and space for a number above the highest bar.
     let room = (most / least).powf(0.03).max(1.02);
     let (low, high) = (least / room, most * room.powi(3));
     for range in bars.iter_mut().flatten() {
         range.min = range.min.max(low);
     }
-    // Each tick of a time axis has a unit (ns to s), so the title of a time axis has none.
+    // Each tick of a time axis has a unit (ns to s), so the title of a time axis has no unit.
     let (title, values) = if unit.is_time() {
         (
             "time of one operation (logarithmic)".to_owned(),
@@ -91,8 +91,8 @@ fn chart(runs: &[CostRun], group: Group) -> Option<Chart> {
     Some(chart)
 }
 
-/// Returns the names of the group's metrics that at least one run has, in order of first
-/// appearance.
+/// Returns the names of the group's metrics that at least one run has, in the order in which they
+/// first appear.
 fn names(runs: &[CostRun], group: Group) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for metric in runs
@@ -118,7 +118,8 @@ fn shown(runs: &[CostRun], metric: &MetricSummary) -> DisplayUnit {
     DisplayUnit::new(&runs[0].summary, metric)
 }
 
-/// Returns the number shown for a metric. For programs this is the average, as in mckenney2009.
+/// Returns the number that a chart shows for a metric. For programs this is the average, as in
+/// mckenney2009.
 fn figure(metric: &MetricSummary) -> f64 {
     if metric.group == Group::Program {
         metric.mean
@@ -132,8 +133,8 @@ fn ranges(runs: &[CostRun], run: &CostRun, index: usize, names: &[&str]) -> Vec<
     let range = |(place, name): (usize, &&str)| {
         let metric = find(run, name)?;
         let shown = shown(runs, metric);
-        // Times are drawn in ns; the ticks contain the unit. For a bandwidth, the fastest operation
-        // gives the largest value.
+        // Times are drawn in ns; the ticks contain the unit. For a bandwidth, the largest value
+        // belongs to the fastest operation.
         let drawn = |value: f64| {
             if shown.is_time() {
                 value
@@ -155,8 +156,8 @@ fn ranges(runs: &[CostRun], run: &CostRun, index: usize, names: &[&str]) -> Vec<
             figure,
         })
     };
-    // A subtraction can leave a minimum of zero, which has no position on a logarithmic axis. Such
-    // a bar starts at the lower end of the axis.
+    // If a cost is computed by subtraction, its minimum can be zero, which has no position on a
+    // logarithmic axis. Such a bar starts at the lower end of the axis.
     names
         .iter()
         .enumerate()

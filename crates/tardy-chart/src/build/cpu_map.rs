@@ -1,11 +1,12 @@
 //! Draws the map of CPUs, which shows when each CPU had large latencies.
 
 use tardy_core::cpu::CpuId;
+use tardy_core::units::three_digits;
 
 use super::super::cpu_map::{Row, STRETCHES};
 use super::super::data::{ProbeData, RunData};
 use super::super::model::{Axis, Cell, Chart, Kind, Layer, Mark, Shape, Table, Tone, Values};
-use super::super::scale::{Scale, latency_name};
+use super::super::scale::Scale;
 use super::super::words;
 use super::{kept_note, rules, time_axis};
 
@@ -19,8 +20,8 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
         let (first, last) = (data.map.rows.first()?, data.map.rows.last()?);
         let cells = cells(data);
         let largest = cells.iter().map(|cell| cell.count).max()?;
-        // Latencies are colours in this chart, so a deadline cannot be drawn as a line; the note
-        // states it.
+        // Colours stand for latencies in this chart, so a deadline cannot be drawn as a line; the
+        // note states the deadline.
         let limits: Vec<String> = rules(data, false)
             .into_iter()
             .map(|rule| format!(" The {}.", rule.text.replacen(' ', " is ", 1)))
@@ -29,7 +30,7 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
             "Colours show the largest {} of each CPU at each time, on a logarithmic scale up to \
              {}; a mark shows the worst.{}{}",
             data.quantity,
-            latency_name(largest as f64),
+            three_digits(largest as f64),
             limits.concat(),
             kept_note(data)
         );
@@ -123,7 +124,7 @@ fn mark(data: &ProbeData) -> Option<Mark> {
     Some(Mark {
         x,
         y,
-        text: format!("{}, {}", name(row), latency_name(largest as f64)),
+        text: format!("{}, {}", name(row), three_digits(largest as f64)),
     })
 }
 

@@ -1,5 +1,5 @@
-//! Latencies against a number that differs between runs, such as the number of threads, with a
-//! curve per statistic.
+//! Charts latencies against a number that differs between runs, such as the number of threads; each
+//! statistic has a curve.
 
 use crate::model::{Axis, Chart, Kind, Layer, Shape, Table, Tone, Values};
 use crate::scale::Scale;

@@ -1,18 +1,19 @@
-//! The distribution of latencies and its complement, with their 95 % bounds.
+//! Charts the distribution of latencies and its complement, with their 95 % bounds.
 
 use tardy_core::summary::dependence::Dependence;
+use tardy_core::units::three_digits;
 use tardy_statistics::confidence::Confidence;
 
 use super::super::data::{Group, GroupKind, ProbeData, RunData};
 use super::super::model::{Axis, Chart, Kind, Layer, Mark, Shape, Table, Tone, Values};
-use super::super::scale::{Scale, latency_name};
+use super::super::scale::Scale;
 use super::super::words;
 use super::hist::layers;
 use super::{BANDS_MAX, a_group_a_run, latency_axis, of_probe, rules, rules_of_all};
 
-/// Points drawn per factor of ten of the share or of the latency.
+/// Number of points drawn for each factor of ten in the share or in the latency.
 const POINTS_A_DECADE: f64 = 40.0;
-/// Rows of the table per factor of ten of the share.
+/// Number of table rows for each factor of ten in the share.
 const ROWS_A_DECADE: f64 = 6.0;
 
 /// A value, with the number of samples at or above it and the number at or below it.
@@ -39,8 +40,8 @@ impl Point {
         self.count(kind) as f64 / self.samples as f64
     }
 
-    /// Returns the two-sided 95 % interval of the share, by Clopper and Pearson with the effective
-    /// number of samples.
+    /// Returns the two-sided 95 % interval of the share, computed by the method of Clopper and
+    /// Pearson from the effective number of samples.
     fn interval(self, kind: Kind, dependence: &Dependence) -> (f64, f64) {
         let above = if kind == Kind::Cdf {
             self.samples - self.at_or_below
@@ -312,7 +313,8 @@ fn line(kind: Kind, group: &Group) -> Shape {
         .iter()
         .map(|point| (point.value as f64, point.share(kind)))
         .collect();
-    // At any latency between two samples, the share at or above is that of the larger sample.
+    // Between two samples, the share of samples at or above a latency is the share at the larger of
+    // the two samples.
     if kind == Kind::Cdf {
         Shape::Steps(points)
     } else {
@@ -320,14 +322,14 @@ fn line(kind: Kind, group: &Group) -> Shape {
     }
 }
 
-/// The note of a chart of shares without a band.
+/// The note for a chart of shares that has no band.
 const NO_BAND: &str = "The confidence band is left out: the samples are too few or too strongly \
                        correlated.";
 
-/// An interval wider than this bounds the share so little that it is omitted.
+/// Intervals at least this wide say almost nothing about the share and are omitted.
 const NO_BOUND: f64 = 0.999;
 
-/// Returns the intervals of those shares that the samples bound.
+/// Returns the intervals of all shares, except those that are too wide to be useful.
 fn band(kind: Kind, group: &Group) -> Vec<(f64, f64, f64)> {
     let points = points(group, POINTS_A_DECADE);
     let band = |point: &Point| {
@@ -345,7 +347,7 @@ fn max_mark(group: &Group, kind: Kind) -> Vec<Mark> {
     let mark = last.map(|point| Mark {
         x: point.value as f64,
         y: point.share(kind),
-        text: format!("max {}", latency_name(point.value as f64)),
+        text: format!("max {}", three_digits(point.value as f64)),
     });
     mark.into_iter().collect()
 }

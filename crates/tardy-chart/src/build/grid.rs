@@ -1,4 +1,5 @@
-//! Charts of counts by time and latency: the heat map, and the scatter of samples.
+//! Charts how many samples each combination of time and latency has: the heat map, and the scatter
+//! of samples.
 
 use super::super::data::{ProbeData, RunData};
 use super::super::model::{Cell, Chart, Kind, Layer, Shape, Table, Tone};

@@ -1,9 +1,11 @@
 //! The histogram of a run, with lines for its loads or its CPUs.
 
+use tardy_core::units::three_digits;
+
 use super::super::bins::{Bins, resolution};
 use super::super::data::{Group, GroupKind, ProbeData, RunData};
 use super::super::model::{Axis, Chart, Kind, Layer, Mark, Shape, Table, Tone, Values};
-use super::super::scale::{Scale, latency_name};
+use super::super::scale::Scale;
 use super::super::words;
 use super::{a_group_a_run, capital, extent, latency_axis, of_probe, rules, rules_of_all};
 
@@ -92,12 +94,12 @@ fn max_mark(group: &Group, shape: &Shape, bins: &Bins) -> Option<Mark> {
     Some(Mark {
         x: max as f64,
         y: count,
-        text: format!("max {}", latency_name(max as f64)),
+        text: format!("max {}", three_digits(max as f64)),
     })
 }
 
-/// Returns a layer for each group. The layer of all samples and those of the loads with the largest
-/// latencies are visible. The layers of CPUs are visible only if there are no loads.
+/// Returns a layer for each group. The layer of all samples and the layers of the loads with the
+/// largest latencies are visible. The layers of CPUs are visible only if there are no loads.
 pub(super) fn layers(data: &ProbeData, shape: impl Fn(&Group) -> Shape) -> Vec<Layer> {
     let mut loads: Vec<&Group> = of(data, GroupKind::Load).collect();
     loads.sort_by_key(|group| std::cmp::Reverse(group.histogram.max()));

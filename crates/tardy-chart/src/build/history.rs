@@ -1,4 +1,4 @@
-//! Numbers of boards over many builds, with the build at which they changed.
+//! Charts the results of boards over many builds, and marks the build at which they changed.
 
 use tardy_results::history::{History, LastingChange, Series};
 
@@ -6,7 +6,7 @@ use super::super::model::{Axis, Chart, Kind, Layer, Rule, Shape, Table, Tone, Va
 use super::super::scale::Scale;
 use super::super::words;
 
-/// Number of lines drawn for a change. More lines are hard to distinguish.
+/// Maximum number of lines that are drawn for a change. More lines are hard to distinguish.
 const SHOWN: usize = 7;
 
 /// Returns a chart of the series that `change` affects most; `None` if none of them has a value.

@@ -1,5 +1,5 @@
-//! The latency of each percentile. On the axis, each further nine of the percentile takes equal
-//! space.
+//! Charts the latency of each percentile. On the axis, each additional nine of the percentile (90
+//! %, 99 %, 99.9 %) takes the same space.
 
 use tardy_statistics::confidence::Confidence;
 
@@ -10,14 +10,15 @@ use super::super::words;
 use super::hist::layers;
 use super::{BANDS_MAX, a_group_a_run, capital, latency_axis, of_probe, rules, rules_of_all};
 
-/// Number of percentiles drawn per factor of ten of the fraction above them.
+/// Number of percentiles that are drawn for each factor of ten in the fraction of samples above
+/// them.
 const STEPS_A_DECADE: u32 = 10;
 
-/// A percentile: one in `one_in` samples lies above `value`. The true percentile lies between
-/// `lower` and `upper` with 95 % confidence, if the samples bound it.
+/// A percentile: one in `one_in` samples is larger than `value`. The true percentile lies between
+/// `lower` and `upper` with 95 % confidence; these are absent if the samples do not bound it.
 struct Point {
     one_in: f64,
-    /// Whether `value` is the largest sample, where the line ends.
+    /// Whether `value` is the largest sample; the line ends there.
     is_max: bool,
     value: i64,
     lower: Option<i64>,
@@ -193,7 +194,7 @@ fn table(groups: &[Group]) -> Table {
     {
         let points = points(group);
         let last = points.len().saturating_sub(1);
-        // Two rows per factor of ten, and a row for the largest sample.
+        // The table has two rows per factor of ten, and a row for the largest sample.
         for point in points
             .iter()
             .enumerate()

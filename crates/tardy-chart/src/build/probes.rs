@@ -10,13 +10,13 @@ use super::super::scale::Scale;
 use super::super::words;
 use super::bars::BAR_READS;
 
-/// Share of the width of a probe that its bars fill.
+/// Fraction of a probe's space on the axis that its bars fill.
 const FILLED: f64 = 0.76;
-/// Share of the axis left free at each end. At the upper end, the number of the highest bar needs
-/// it.
+/// Share of the axis that is left free at each end. At the upper end, the number at the highest bar
+/// needs this space.
 const ROOM: f64 = 0.06;
 
-/// The samples of a run with load, or those without load.
+/// The samples that a run took under load, or those that it took without load.
 struct Side {
     name: &'static str,
     /// One histogram per probe. A histogram may be empty.
@@ -150,7 +150,7 @@ fn chart(run: &RunData, y: &Axis) -> Option<Chart> {
     Some(chart)
 }
 
-/// Returns the average and the standard deviation of all samples, in whole ns.
+/// Returns the average and the standard deviation of all samples, rounded to whole ns.
 fn moments(histogram: &Histogram) -> (i64, i64) {
     let count = histogram.count() as f64;
     let mut sum = 0.0;
@@ -180,8 +180,8 @@ fn gather(
         .collect();
     let is_all = loads.len() == run.summary.loads.len();
     let histogram = |probe: &&ProbeData| {
-        // Samples between two phases belong to no load. If all phases are of the same kind, these
-        // samples are included.
+        // Samples between two phases belong to no load. If all phases are of the same kind, the
+        // samples between phases are included as well.
         let groups = probe.groups.iter().filter(|group| {
             if is_all {
                 group.what == GroupKind::All

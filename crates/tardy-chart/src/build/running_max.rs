@@ -1,5 +1,5 @@
-//! The largest latency so far, against the logarithm of the number of samples. A run is long enough
-//! if the line is flat at its end.
+//! The largest latency so far, against the logarithm of the number of samples. If the line is flat
+//! at its end, the run was long enough.
 
 use super::super::data::{ProbeData, RunData};
 use super::super::model::{Axis, Chart, Kind, Layer, Shape, Table, Tone, Values};
@@ -32,8 +32,8 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     runs.iter().map(one).collect()
 }
 
-/// Returns a chart with a line per run: the largest latency on any CPU after a number of samples
-/// per CPU.
+/// Returns a chart with a line per run. The line shows the largest latency on any CPU after a
+/// number of samples per CPU.
 pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
     let quantity = of_probe(runs, probe)
         .find(|probe| probe.has_time())?

@@ -1,5 +1,5 @@
-//! For each load of a watched run: the distribution of the latency by sections (abeni2002), and the
-//! distribution that the probes measured.
+//! For each load of a watched run, charts two distributions of the latency: the one that follows
+//! from the kernel's sections (abeni2002), and the one that the probes measured.
 
 use tardy_outside::census::Group;
 use tardy_outside::theory::SectionLatencyRow;

@@ -1,10 +1,10 @@
 //! Smallest and largest latency over time, with a colour per CPU.
 
+use tardy_core::units::three_digits;
 use tardy_results::summary::model::MarkSummary;
 
 use super::super::data::{ProbeData, RunData};
 use super::super::model::{Chart, Kind, Layer, Mark, Rule, Shape, Table, Tone};
-use super::super::scale::latency_name;
 use super::super::{shapes, words};
 use super::{capital, kept_note, latency_axis, rules, time_axis};
 use tardy_samples::sweep::Columns;
@@ -58,7 +58,7 @@ pub(super) fn worst(data: &ProbeData) -> Vec<Mark> {
     let mark = data.worst.map(|(x, latency)| Mark {
         x,
         y: latency as f64,
-        text: format!("max {}", latency_name(latency as f64)),
+        text: format!("max {}", three_digits(latency as f64)),
     });
     mark.into_iter().collect()
 }

@@ -1,5 +1,5 @@
-//! The curves of total delay. Both axes are logarithmic, and the curves are dashed because they are
-//! a model.
+//! Charts the curves of total delay. Both axes are logarithmic, and the curves are dashed because
+//! they are a model.
 
 use tardy_advise::curves::{Curves, Point, WORK_LENGTHS};
 use tardy_advise::task::Task;
@@ -63,7 +63,8 @@ pub fn chart(curves: &Curves, names: [&str; 2], task: &Task) -> Chart {
         .collect();
     if let Crossover::At { work_ns, .. } | Crossover::Reversed { work_ns } = curves.crossing {
         let y = total_delay(curves.latency_fast_ns.value, 0.0, work_ns);
-        // Three digits are shown; latencies and slowdowns are not known more precisely.
+        // Only three digits are shown, because latencies and slowdowns are not known more
+        // precisely.
         let unit = 10_f64.powf(work_ns.log10().floor() - 2.0);
         let text = format!("{} of work", latency_name((work_ns / unit).round() * unit));
         chart

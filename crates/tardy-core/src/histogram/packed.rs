@@ -1,8 +1,8 @@
 //! The compressed form of a histogram: its values and counts in few bytes.
 //!
-//! Each value takes its distance from the one before as a variable-length number (LEB128). The
-//! lowest bit of that number states whether the value was counted more than once; if so, the count
-//! follows. 6,500 latencies take about 12 kB, a tenth of their size in pages.
+//! Each value is stored as its distance from the previous value, in a variable-length number
+//! (LEB128). The lowest bit of that number is set if the value was counted more than once; in this
+//! case, the count follows. 6,500 latencies take about 12 kB, a tenth of their size in pages.
 
 /// Values in ascending order with their counts.
 #[derive(Debug, Clone, Default)]

@@ -1,8 +1,8 @@
 //! Counts the samples of a series, in one pass.
 //!
-//! Each sample is counted once, in the cell for the set of phases that it touches. Cells are merged
-//! into phases, loads and the whole run. A sample across a phase's edge belongs to both phases, but
-//! counts once in the whole run.
+//! Each sample is counted once, in the cell for the set of phases that it overlaps. Cells are
+//! merged into phases, loads and the whole run. A sample that crosses the edge of a phase belongs
+//! to both phases, but is counted once in the whole run.
 
 use std::collections::BTreeMap;
 
@@ -19,11 +19,11 @@ use crate::units::Nanos;
 use crate::verdict::Window;
 use crate::verdict::skipped::SkippedLateness;
 
-/// The part of a phase in which all its loads worked, on the series' clock. If the phase has no
-/// load, the whole phase.
+/// The part of a phase during which all its loads worked, on the series' clock. If the phase has no
+/// load, this is the whole phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PhaseSpan {
-    /// Time from which all loads worked, or the phase's start.
+    /// Time at which the last of the loads started to work, or the phase's start.
     pub begin: Nanos,
     /// Time at which the first load stopped working, or the phase's end.
     pub end: Nanos,
@@ -32,10 +32,10 @@ pub struct PhaseSpan {
 /// Options of a summary.
 #[derive(Debug, Clone)]
 pub struct SummaryOptions {
-    /// Latencies that count as in time.
+    /// The window of latencies that meet the deadline.
     pub window: Option<Window>,
-    /// Length of the stall that real-time throttling causes on the machine of the run; `None` if
-    /// nothing throttles there.
+    /// Length of a stall that real-time throttling causes on the run's machine; `None` if that
+    /// machine does not throttle.
     pub stall: Option<Nanos>,
     /// Start and end of each phase.
     pub phases: Vec<PhaseSpan>,
@@ -71,8 +71,8 @@ impl SummaryOptions {
         Cell::with_stretches(self.stretches)
     }
 
-    /// Returns the stratum of samples in these phases. The stratum depends only on the kinds of the
-    /// phases, because phases of one kind are one population.
+    /// Returns the stratum of samples that overlap these phases. The stratum depends only on the
+    /// kinds of the phases, because all phases of one kind count as one population.
     fn stratum(&self, phases: &[usize]) -> Stratum {
         let kind =
             |phase: &usize| self.phase_kinds.get(*phase).copied().unwrap_or(*phase) as u64 + 1;
@@ -100,21 +100,21 @@ pub struct EarlyCounts {
 pub struct SeriesAccumulator {
     schedule: Schedule,
     questions: SummaryOptions,
-    /// Samples by the set of phases that they touch.
+    /// Samples by the set of phases that they overlap.
     pub cells: BTreeMap<Vec<usize>, Cell>,
     /// Period jitter: absolute difference between the time from one wake-up to the next and the
     /// time between their due times.
     pub jitter: Histogram,
-    /// Runs of consecutive misses.
+    /// The runs of consecutive misses.
     pub miss_runs: MissRuns,
     pub early: EarlyCounts,
-    /// Number of stalls as long as those caused by throttling.
+    /// Number of stalls that last as long as a stall that throttling would cause.
     pub stalls: u64,
     /// Number of samples that skipped due times.
     pub skipping: u64,
     /// Number of samples read.
     pub samples: u64,
-    /// Samples lost before they were recorded, from the gaps between samples.
+    /// Samples that were lost before they were recorded, as counted by the gaps between samples.
     pub gaps: Gap,
     /// Cumulative counts of the last chunk read.
     pub counts: Counts,
@@ -126,16 +126,16 @@ pub struct SeriesAccumulator {
     last_latency: Option<i64>,
 }
 
-/// Counts of samples that are no longer stored individually.
+/// Counts of samples of which no individual values are stored any more.
 #[derive(Debug, Clone, Copy)]
 pub struct EarlierSamples<'a> {
-    /// Due time of the first of the samples.
+    /// Due time of the first of these samples.
     pub first_due: Nanos,
     /// Time of the last wake-up.
     pub last_wake: Nanos,
-    /// Number of the samples that skipped due times.
+    /// Number of these samples that skipped due times.
     pub skipping: u64,
-    /// Samples that were lost between them.
+    /// Number of samples that were lost between these samples.
     pub gaps: Gap,
     /// Counts of the samples, including misses of the requested window.
     pub cell: &'a Cell,
@@ -190,8 +190,8 @@ impl SeriesAccumulator {
             .get()
             .saturating_add(chunk.latency.iter().copied().max().unwrap_or(0));
         self.last_wake = Some(last_due.saturating_add(Nanos(last)));
-        // The index of a sample is the number of due times before it. The chunk's count includes
-        // the whole chunk.
+        // The index of a sample is the number of due times before it. The chunk's count also
+        // includes the due times of the chunk itself, so these are subtracted.
         let place = chunk.counts.expected.saturating_sub(places);
         let phases = phases_touching(&self.questions.phases, Nanos(begin), Nanos(end));
         let is_whole = phases.iter().all(|&phase| {
@@ -206,12 +206,12 @@ impl SeriesAccumulator {
         self.last_latency = Some(last);
     }
 
-    /// Counts a chunk whose samples all touch the same phases: one loop over the latencies, then a
-    /// second pass over the few exceptional samples.
+    /// Counts a chunk whose samples all overlap the same phases. Uses one loop over the latencies,
+    /// and a second pass over the few exceptional samples.
     fn add_whole(&mut self, chunk: &Chunk, phases: Vec<usize>, place: u64, last_due: Nanos) {
         let stratum = self.questions.stratum(&phases);
-        // The cell leaves the map only for a chunk with exceptional samples. A day has half a
-        // million chunks, and most of them have no exceptional samples.
+        // A cell is taken out of the map and inserted again only if the chunk has exceptional
+        // samples or gaps. Most of the half a million chunks of a day have neither.
         let questions = &self.questions;
         let cell = self
             .cells
@@ -255,7 +255,7 @@ impl SeriesAccumulator {
         self.cells.insert(phases, cell);
     }
 
-    /// Counts a chunk that crosses the edge of a phase: finds the phases of each sample.
+    /// Counts a chunk that crosses the edge of a phase, by finding the phases of each sample.
     fn add_one_by_one(&mut self, chunk: &Chunk, candidates: &[usize], place: u64) {
         let mut place = place;
         let mut previous = self.last_latency;
@@ -320,8 +320,8 @@ impl SeriesAccumulator {
         if let Some(window) = self.questions.window {
             let itself = u64::from(window.misses(sample.latency));
             let skipped = self.late_skipped(sample, &window);
-            // Among skipped due times, the first have the largest latencies, so those that miss
-            // directly follow the sample.
+            // Of the skipped due times, the earliest have the largest latencies. So those that miss
+            // the window come directly after the sample.
             self.miss_runs.add(place + 1 - itself, itself + skipped);
             cell.misses += itself + skipped;
             cell.misses_skipped += skipped;
@@ -376,8 +376,8 @@ impl SeriesAccumulator {
         self.last_latency = next.last_latency.or(self.last_latency);
     }
 
-    /// Adds earlier samples that are known only by these counts. Samples that touch several phases
-    /// are assigned to no phase.
+    /// Adds earlier samples of which only these counts are known. Samples that overlap several
+    /// phases are assigned to no phase.
     ///
     /// The order of the series' samples is then unknown, so no dependence is reported.
     pub fn add_earlier(&mut self, earlier: &EarlierSamples<'_>) {
@@ -420,8 +420,8 @@ impl SeriesAccumulator {
         self.last_wake = Some(self.last_wake.map_or(end, |last| last.max(end)));
     }
 
-    /// Compresses the counts after the series was read: a reader holds the counts of all series at
-    /// once, up to a thousand.
+    /// Compresses the counts after the series was read, because a reader has the counts of up to a
+    /// thousand series in memory at once.
     pub fn pack(&mut self) {
         let samples = self.samples;
         self.cells.values_mut().for_each(|cell| cell.pack(samples));
@@ -440,7 +440,7 @@ impl SeriesAccumulator {
         self.questions.phases.len()
     }
 
-    /// Returns the counts of samples that touch any of `phases`, given by index in
+    /// Returns the counts of samples that overlap any of `phases`, given by index in
     /// [`SummaryOptions::phases`].
     #[must_use]
     pub fn phases(&self, phases: &[usize]) -> Cell {
@@ -453,8 +453,8 @@ impl SeriesAccumulator {
         )
     }
 
-    /// Returns the sum of cells, compressed, because a reader holds the sums of up to a thousand
-    /// series at once.
+    /// Returns the sum of the cells in compressed form, because a reader has the sums of up to a
+    /// thousand series in memory at once.
     fn sum<'a>(&self, cells: impl Iterator<Item = &'a Cell>) -> Cell {
         let cells: Vec<&Cell> = cells.collect();
         if let [only] = cells[..] {
@@ -479,8 +479,8 @@ impl SeriesAccumulator {
     }
 }
 
-/// Adds a chunk to the intervals. In a long series, nearly all chunks lie within one interval, so
-/// only the first and the last due time are checked.
+/// Adds a chunk's samples to the counts by time interval. In a long series, nearly all chunks lie
+/// within one interval, so only the first and the last due time are checked.
 fn add_to_batches(
     batches: &mut Batches,
     stratum: Stratum,
@@ -508,7 +508,7 @@ fn add_to_batches(
     batches.add_all(stratum, due, &chunk.latency[begin..], skipped);
 }
 
-/// Returns the latency above which samples are exceptional, and processed individually.
+/// Returns the latency above which samples are exceptional and are processed one by one.
 fn watch_above(questions: &SummaryOptions, cell: &Cell) -> i64 {
     let window = questions
         .window
@@ -520,7 +520,7 @@ fn watch_above(questions: &SummaryOptions, cell: &Cell) -> i64 {
     cell.top.threshold().min(window).min(stall).min(worst)
 }
 
-/// Returns the latency below which samples are exceptional, and processed individually.
+/// Returns the latency below which samples are exceptional and are processed one by one.
 fn watch_below(questions: &SummaryOptions) -> i64 {
     let early = questions.early_below.get();
     questions

@@ -1,9 +1,9 @@
-//! Counts of samples by intervals of time on the run's clock, from which the dependence between
-//! samples is estimated.
+//! Counts samples by intervals of time on the run's clock; the dependence between samples is
+//! estimated from these counts.
 //!
 //! An interval is `2^shift` ns long and starts at a multiple of its length, so the intervals of all
 //! CPUs coincide and form one time line. If there are too many intervals, pairs are merged. The
-//! result depends on the samples alone, not on how the series was divided.
+//! result depends only on the samples, not on how the series was divided into parts.
 
 use std::collections::BTreeMap;
 
@@ -21,8 +21,8 @@ const BITS: u32 = 7;
 /// Number of buckets: one per value up to 2^7, and 64 for each further binary digit.
 const BUCKETS: usize = 64 * (64 - BITS as usize + 2);
 
-/// Identifies the set of phase kinds that samples touch. Differences between kinds of phases are
-/// planned, so they do not count as dependence.
+/// Identifies the set of phase kinds that a sample overlaps. Differences between kinds of phases
+/// are intended, so they do not count as dependence.
 pub type Stratum = u64;
 
 /// Counts of the samples in one interval.
@@ -44,8 +44,8 @@ pub struct Batches {
     most: usize,
     batches: BTreeMap<(Stratum, i64), Batch>,
     open: Option<Box<Open>>,
-    /// All intervals as bytes, used instead of the map while nothing is added: a hundred samples
-    /// take about 200 bytes.
+    /// All intervals in encoded form; used instead of the map until something is added. A hundred
+    /// samples take about 200 bytes in this form.
     packed: Box<[u8]>,
 }
 
@@ -54,7 +54,7 @@ pub struct Batches {
 struct Open {
     key: (Stratum, i64),
     counts: [u32; BUCKETS],
-    /// First and last used bucket; if none is used, the first is larger than the last.
+    /// First and last used bucket; if no bucket is used, the first is larger than the last.
     used: (usize, usize),
 }
 
@@ -65,7 +65,7 @@ impl Default for Batches {
 }
 
 impl Batch {
-    /// Returns the number of samples above the bucket.
+    /// Returns the number of samples in higher buckets.
     #[must_use]
     pub fn above(&self, bucket: u16) -> u64 {
         self.buckets
@@ -103,7 +103,8 @@ impl Batch {
         .for_each(|number| put(out, number));
         let mut previous = 0;
         for &(bucket, count) in &self.buckets {
-            // Most buckets have one sample; the lowest bit states whether another count follows.
+            // The lowest bit is 0 for a bucket with one sample, the most frequent case, and 1 if a
+            // count follows.
             put(
                 out,
                 u64::from(bucket - previous) << 1 | u64::from(count != 1),
@@ -149,7 +150,7 @@ impl Batches {
         }
     }
 
-    /// Compresses the counts without loss.
+    /// Compresses the counts; no information is lost.
     pub fn pack(&mut self) {
         if !self.packed.is_empty() {
             return;
@@ -187,7 +188,7 @@ impl Batches {
         batch.due_times += latencies.len() as u64 + skipped;
     }
 
-    /// Adds misses of a sample that was added, with its due time `due`.
+    /// Adds the misses of a sample that was due at `due`. The sample itself has already been added.
     pub fn note_misses(&mut self, stratum: Stratum, due: Nanos, misses: u64) {
         self.batch(stratum, due).misses += misses;
     }
@@ -244,8 +245,8 @@ impl Batches {
         }
     }
 
-    /// Adds the intervals of other samples, from the same series or from another CPU at the same
-    /// time.
+    /// Adds the intervals of other samples, either from the same series or from another CPU during
+    /// the same time.
     pub fn merge(&mut self, other: &Self) {
         self.unpack();
         self.close();
@@ -270,8 +271,8 @@ impl Batches {
         self.join_to_fit();
     }
 
-    /// Visits all intervals in order. The current one lacks the samples that are not yet in its
-    /// buckets.
+    /// Visits all intervals in chronological order. The current interval lacks the samples that are
+    /// not yet in its buckets.
     fn for_each(&self, mut take: impl FnMut((Stratum, i64), &Batch)) {
         read_packed(&self.packed).for_each(|(key, batch)| take(key, &batch));
         self.batches
@@ -279,8 +280,8 @@ impl Batches {
             .for_each(|(&key, batch)| take(key, batch));
     }
 
-    /// Returns the combined intervals of several concurrent series, in order of time and grouped by
-    /// stratum.
+    /// Returns the combined intervals of several concurrent series, in chronological order and
+    /// grouped by stratum.
     #[must_use]
     pub fn together(all: &[&Self]) -> Vec<((Stratum, i64), Batch)> {
         let mut shift = all
@@ -324,7 +325,7 @@ impl Batches {
             .collect()
     }
 
-    /// Returns the intervals in order of time, grouped by stratum.
+    /// Returns the intervals in chronological order, grouped by stratum.
     #[must_use]
     pub fn list(&self) -> Vec<((Stratum, i64), Batch)> {
         let mut closed = self.clone();
@@ -334,18 +335,19 @@ impl Batches {
     }
 }
 
-/// An interval summed over many series. A counter for each bucket takes 30 KB, so a sum has
-/// counters only if it has many entries.
+/// The counts of one interval, summed over many series. A counter for each bucket takes 30 KB, so a
+/// sum has counters only if it has many entries.
 #[derive(Default)]
 struct Sum {
     of_counts: Batch,
-    /// Buckets and their counts, in any order and repeated; empty if `counts` is there.
+    /// Buckets and their counts, in any order; a bucket may occur several times. Empty if `counts`
+    /// is used instead.
     entries: Vec<(u16, u32)>,
     counts: Option<Box<[u64; BUCKETS]>>,
 }
 
 impl Sum {
-    /// Number of entries above which counters are faster.
+    /// Number of entries above which counters are faster than a list.
     const ENTRIES_MOST: usize = BUCKETS / 4;
 
     fn add(&mut self, batch: &Batch) {
@@ -373,7 +375,7 @@ impl Sum {
         }
     }
 
-    /// Returns the counters, which contain all entries.
+    /// Moves all entries into the counters, and returns the counters.
     fn counts(&mut self) -> &mut [u64; BUCKETS] {
         let counts = self.counts.get_or_insert_with(|| Box::new([0; BUCKETS]));
         count(counts, &std::mem::take(&mut self.entries));

@@ -1,4 +1,4 @@
-//! Counts of the samples that touch the same phases.
+//! Counts the samples that overlap the same phases.
 
 use crate::histogram::{Budget, Histogram};
 use crate::sample::Sample;
@@ -10,31 +10,32 @@ use crate::units::Nanos;
 use crate::verdict::Window;
 use crate::verdict::skipped::SkippedLateness;
 
-/// Maximum number of skipped due times of a series to which latencies are assigned. The limit keeps
+/// Maximum number of skipped due times per series for which latencies are computed. The limit keeps
 /// a damaged file from occupying a reader for hours.
 pub const EXPANDED_MAX: u64 = 100_000_000;
 
-/// Numbers of due times that miss a window.
+/// How many due times miss a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Misses {
     /// Number of samples and skipped due times that miss.
     pub all: u64,
-    /// Number of skipped due times among them.
+    /// Number of skipped due times among these misses.
     pub skipped: u64,
-    /// Number of skipped due times that may miss the window; not included in `all`.
+    /// Number of skipped due times that may miss the window, because their latency is unknown; not
+    /// included in `all`.
     pub undecided: u64,
 }
 
-/// Counts of a set of samples of a series.
+/// Counts of a set of samples from one series.
 #[derive(Debug, Clone)]
 pub struct Cell {
-    /// Latencies as measured.
+    /// Latencies of the samples, as they were measured.
     pub latency: Histogram,
-    /// Latencies that the skipped due times would have had: that of the late sample minus one
-    /// period, minus two, and so on.
+    /// Latencies that the skipped due times would have had: the latency of the late sample minus
+    /// one period, minus two periods, and so on.
     pub latency_skipped: Histogram,
-    /// Upper bounds of the latencies of skipped due times whose wake-up was in time: see
-    /// [`SkippedLateness::AtMost`].
+    /// Upper bounds of the latencies of due times that were skipped although the wake-up was in
+    /// time: see [`SkippedLateness::AtMost`].
     pub latency_skipped_at_most: Histogram,
     /// The sample with the largest latency; the earliest if several are equal.
     pub worst: Option<Sample>,
@@ -101,8 +102,8 @@ impl Cell {
         self.merge_counts(other);
     }
 
-    /// Adds the counts of another series. How the samples of several series depend on each other is
-    /// computed from the series (`dependence`), not from their sum.
+    /// Adds the counts of another series. The dependence between samples of several series is
+    /// computed from these series (`dependence`), not from this sum.
     pub fn merge_counts(&mut self, other: &Self) {
         self.latency.merge(&other.latency);
         self.latency_skipped.merge(&other.latency_skipped);
@@ -124,8 +125,8 @@ impl Cell {
         })
     }
 
-    /// Computes how the cell's samples depend on each other, and stores the result. Later samples
-    /// may be added by [`Cell::merge`] only.
+    /// Computes how the cell's samples depend on each other, and stores the result. After this
+    /// call, samples may be added only with [`Cell::merge`], which discards the result.
     pub fn keep_serial(&mut self) {
         self.serial = Some(self.serial());
     }
@@ -150,9 +151,9 @@ impl Cell {
     }
 
     /// Counts the due times that `sample` skipped, each with the latency that it would have had.
-    /// Without `expand`, only their number is counted. If the work after the wake-up took too long,
-    /// the sample's latency does not cover these due times. Then only an upper bound of their
-    /// latencies is known, and the histogram stays uncorrected.
+    /// Without `expand`, only counts them. If due times were skipped because the work after the
+    /// wake-up took too long, the sample's latency does not explain them. Only an upper bound of
+    /// their latencies is then known, and the histogram stays uncorrected.
     pub fn note_skipped(&mut self, sample: Sample, schedule: &Schedule, expand: bool) {
         self.skipped += u64::from(sample.skipped);
         if !expand {
@@ -172,10 +173,10 @@ impl Cell {
         );
     }
 
-    /// Derives the latencies of skipped due times from the latencies of all samples, for a series
-    /// with unstored samples. A latency of n periods skipped n due times. If the result differs
-    /// from the counted number of skipped due times, it is discarded, and the latencies stay
-    /// unknown.
+    /// Derives the latencies of skipped due times from the latencies of all samples. This is for
+    /// series of which not all samples are stored. A sample skipped n due times if its latency is n
+    /// periods, rounded down. If the result differs from the counted number of skipped due times,
+    /// it is discarded, and the latencies stay unknown.
     pub fn find_skipped(&mut self, period: Nanos) {
         let period = period.get();
         if period <= 0 || self.skipped == 0 || self.skipped > EXPANDED_MAX {
@@ -210,8 +211,8 @@ impl Cell {
         self.misses_undecided = misses.undecided;
     }
 
-    /// Counts the samples and skipped due times that miss `window`, from the histograms. If
-    /// `is_work`, all skipped due times miss it.
+    /// Counts the samples and skipped due times that miss `window`, by means of the histograms. If
+    /// `is_work`, all skipped due times count as misses.
     #[must_use]
     pub fn misses_of(&self, window: &Window, is_work: bool) -> Misses {
         let beyond = |histogram: &Histogram, is_miss: &dyn Fn(i64) -> bool| {
@@ -237,7 +238,7 @@ impl Cell {
         }
     }
 
-    /// Returns the histogram with the latencies of skipped due times added. `None` if no due time
+    /// Returns the histogram, extended by the latencies of skipped due times. `None` if no due time
     /// was skipped, or if the latency of any skipped due time is unknown.
     #[must_use]
     pub fn corrected(&self) -> Option<Histogram> {

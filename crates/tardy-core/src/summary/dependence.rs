@@ -1,12 +1,13 @@
-//! How the samples of one series, or of several concurrent series, depend on each other. Bounds of
-//! percentiles and misses account for this dependence.
+//! Estimates how the samples of one series, or of several concurrent series, depend on each other.
+//! Bounds of percentiles and misses account for this dependence.
 //!
 //! The intervals of all series lie on one time line, so a disturbance of several CPUs at once
-//! counts as one event. A level is a value; its dispersion is the variance of the number of samples
-//! above it, over time intervals ([`tardy_statistics::dispersion`]). In the far tail samples are
-//! few, so the extremal index is used there if it implies more clustering. An unseen event is
-//! assumed to hit each series once, and to last as long as the seen events, if those were numerous
-//! enough.
+//! counts as one event. A level is a value. Its dispersion is the variance of the numbers of
+//! samples above it in successive time intervals, compared with that of independent samples
+//! ([`tardy_statistics::dispersion`]). The far tail has few samples, so the extremal index is used
+//! there if it implies more clustering than the dispersion. An event of a kind that did not occur
+//! is assumed to hit each series once, and to last as long as the events that did occur, if those
+//! were numerous enough.
 
 use tardy_statistics::clustering::Clustering;
 
@@ -14,19 +15,19 @@ use crate::summary::batches::Batches;
 use crate::summary::cell::Cell;
 use crate::summary::serial::{CLUSTERS_MIN, Level, Serial, clusters_min, known, levels, of_misses};
 
-/// Number of largest samples of each series from which the extremal index is computed.
+/// The extremal index is computed from this number of the largest samples of each series.
 const TAIL_SAMPLES: f64 = 1000.0;
 
 /// How the samples of a set depend on each other.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dependence {
-    /// Ordered by the fraction of samples above a value, ascending.
+    /// The levels, in ascending order of the fraction of samples above them.
     levels: Vec<Level>,
     samples: f64,
     series: usize,
     /// Dispersion at the highest level that has enough clusters for an estimate.
     of_known: f64,
-    /// Dispersion that the extremal index of the far tail implies; 1 if unknown.
+    /// Dispersion that follows from the extremal index of the far tail; 1 if unknown.
     of_tail: f64,
     unseen: f64,
     of_misses: Option<f64>,
@@ -35,7 +36,8 @@ pub struct Dependence {
 }
 
 impl Dependence {
-    /// Computes the dependence of concurrent series, one cell each.
+    /// Computes how the samples of one series, or of several concurrent series, depend on each
+    /// other. Each series is given as one cell.
     #[must_use]
     pub fn of(cells: &[&Cell]) -> Self {
         let cells: Vec<&&Cell> = cells
@@ -59,8 +61,8 @@ impl Dependence {
         };
         let is_assumed = serial.iter().any(|serial| serial.is_assumed);
         let of_known = known(&levels, samples as f64);
-        // One series alone may have too few samples; all series together then give the duration of
-        // an event.
+        // If a series alone has too few samples to show how long an event lasts, this time is
+        // computed from all series together.
         let size = |serial: &Serial| {
             if serial.size.is_finite() {
                 serial.size
@@ -69,15 +71,15 @@ impl Dependence {
             }
         };
         let sizes = serial.iter().map(size).sum::<f64>().max(1.0);
-        // An infinite dispersion means that the common component of all series changes too rarely
-        // for an estimate from this run.
+        // An infinite dispersion means that a disturbance common to all series changes so rarely
+        // that this run does not suffice for an estimate.
         let unseen = if of_known.is_infinite() {
             f64::INFINITY
         } else {
             sizes
         };
         let misses: u64 = cells.iter().map(|cell| cell.misses).sum();
-        // Too few clusters do not allow an estimate of their size.
+        // If there are too few clusters, their size cannot be estimated.
         let clusters_min = clusters_min(&levels);
         let of_misses = of_misses.map(|found| {
             if misses as f64 / found < clusters_min {
@@ -99,7 +101,8 @@ impl Dependence {
         }
     }
 
-    /// Makes the dependence of samples if only their extremal index is known.
+    /// Computes the dependence of samples from their number and extremal index, when nothing else
+    /// is known.
     #[must_use]
     pub fn of_extremal_index(samples: u64, extremal_index: f64) -> Self {
         let of_tail = 1.0 / extremal_index;
@@ -117,7 +120,8 @@ impl Dependence {
         }
     }
 
-    /// Makes the dependence of samples from `series` series if only their number is known.
+    /// Computes the dependence for `series` series if only the total number of their samples is
+    /// known.
     #[must_use]
     pub fn unknown(samples: u64, series: usize) -> Self {
         let unseen = series.max(1) as f64;
@@ -153,7 +157,8 @@ impl Dependence {
         self.series
     }
 
-    /// Returns the clustering of samples above the value that `share` of all samples exceed.
+    /// Returns the clustering of the largest samples, which make up the fraction `share` of all
+    /// samples.
     #[must_use]
     pub fn above(&self, share: f64) -> Clustering {
         let next = self

@@ -1,21 +1,21 @@
-//! Fits a grid of expiries to a periodic event whose due times are unknown: the line below all
-//! events that is closest to them.
+//! Fits a grid of timer expiries to a periodic event whose due times are unknown. The grid is the
+//! line that is closest to the events, among all lines below them.
 //!
-//! An interval error is the difference of two latencies. Relative to the fitted grid, each event
-//! has a latency again, except for a delay common to all events, because the grid touches the
-//! earliest events.
+//! An interval error is the difference between two successive latencies. Relative to the fitted
+//! grid, each event has a latency. This latency does not include any delay that all events share,
+//! because the grid touches the earliest events.
 //!
 //! Interval errors are stored, and latencies are computed later, because the fit needs the whole
-//! run. The grid is the line below all events with the smallest sum of distances: an edge of their
-//! lower convex hull. Its slope is the timer's rate.
+//! run. Among all lines below the events, the grid is the one with the smallest sum of distances to
+//! them. This line is an edge of the events' lower convex hull. Its slope is the timer's rate.
 
 use crate::units::Nanos;
 
 /// Maximum deviation of the timer's period from the nominal one; crystals deviate less.
 const DRIFT_PARTS_PER_MILLION: i64 = 500;
 
-/// Finds the index of the expiry that caused each event. Each pass must see the same events in the
-/// same order.
+/// Finds the timer expiry that caused each event. Each pass must see the same events in the same
+/// order.
 #[derive(Debug, Clone)]
 pub struct Places {
     period: i64,
@@ -24,8 +24,8 @@ pub struct Places {
     latest: u64,
 }
 
-/// An event: (number of expiries before the expiry of the event, time since the first event minus
-/// that many nominal periods, in ns).
+/// An event is a pair: the index of the expiry that caused it, and the event's time in ns since the
+/// first event, minus that index times the nominal period.
 type Point = (u64, i64);
 
 /// Fits the line in one pass over the events.
@@ -33,14 +33,15 @@ type Point = (u64, i64);
 pub struct GridFit {
     places: Places,
     has_own_clock: bool,
-    /// The lower convex hull of the events so far. If the timer runs on the run's clock, only the
-    /// earliest event.
+    /// The lower convex hull of the events so far. If the timer runs on the run's clock, this is
+    /// only the earliest event.
     hull: Vec<Point>,
     events: u64,
     sum_of_places: u128,
 }
 
-/// The fitted line. A second pass over the events gives their latencies.
+/// The fitted grid: the line that was fitted to the events. A second pass over the events uses it
+/// to compute their latencies.
 #[derive(Debug, Clone)]
 pub struct FittedGrid {
     places: Places,
@@ -64,7 +65,7 @@ impl Places {
     fn point(&mut self, at: Nanos) -> Point {
         let since_first = at.get() - *self.first.get_or_insert(at.get());
         // The index of the last expiry before the event. `floor` may still be too high, so an event
-        // may lie up to a quarter of a period below it.
+        // may lie up to a quarter of a period below `floor`.
         let place = (since_first - self.floor + self.period / 4)
             .div_euclid(self.period)
             .max(0) as u64;
@@ -109,7 +110,7 @@ impl GridFit {
             return;
         }
         match self.hull.last_mut() {
-            // If two events belong to one expiry, the earlier one is kept.
+            // If two events belong to one expiry, only the earlier one is used.
             Some(last) if last.0 >= point.0 => last.1 = last.1.min(point.1),
             _ => self.hull.push(point),
         }
@@ -121,7 +122,8 @@ impl GridFit {
         }
     }
 
-    /// Returns the fitted line; `None` for fewer than two expiries, which define no period.
+    /// Returns the fitted line; `None` if there are fewer than two expiries, because these define
+    /// no period.
     #[must_use]
     pub fn line(self) -> Option<FittedGrid> {
         let places = Places::new(Nanos(self.places.period));
@@ -135,8 +137,8 @@ impl GridFit {
                 events,
             });
         }
-        // Of all edges below the events, the one at the mean index has the smallest sum of
-        // latencies (a linear programme).
+        // The hull lies below the events. Of its edges, the one at the mean index of the events
+        // gives the smallest sum of latencies (a linear programme).
         let middle = self.sum_of_places as f64 / self.events.max(1) as f64;
         let edge = self
             .hull

@@ -1,8 +1,8 @@
-//! The longest run of consecutive misses of a series that may be read in parts.
+//! Finds the longest run of consecutive misses in a series that may be read in parts.
 
 use serde::{Deserialize, Serialize};
 
-/// Consecutive misses, counted in due times.
+/// A run of consecutive misses, measured in due times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Run {
     /// Index of the first miss among the due times of the series.
@@ -27,8 +27,8 @@ pub struct MissRuns {
 }
 
 impl MissRuns {
-    /// Adds misses at the due time with index `place` and at the `length - 1` due times after it.
-    /// `place` must ascend from call to call.
+    /// Adds `length` consecutive misses, the first of them at the due time with index `place`.
+    /// `place` must increase from call to call.
     pub fn add(&mut self, place: u64, length: u64) {
         if length > 0 {
             self.merge(&Self::of(Run { place, length }));

@@ -1,4 +1,4 @@
-//! The numbers of a summary, for text and JSON. Every key of a time ends in `_ns`.
+//! The numbers of a summary, for text and JSON. Every key whose value is a time ends in `_ns`.
 
 use serde::{Deserialize, Serialize};
 use tardy_statistics::clustering::Clustering;
@@ -25,13 +25,14 @@ pub struct Percentile {
     pub upper_ns: Option<i64>,
     /// Minimum number of samples for an interval with both ends.
     pub samples_needed: Option<u64>,
-    /// Number of independent samples that carry as much information at this percentile.
+    /// Number of independent samples that would give an interval of the same width for this
+    /// percentile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effective_samples: Option<f64>,
 }
 
 impl Percentile {
-    /// Returns whether there are enough samples for an upper end.
+    /// Returns whether there are enough samples for an upper end of the interval.
     #[must_use]
     pub fn is_bounded(&self) -> bool {
         self.upper_ns.is_some()
@@ -48,36 +49,38 @@ pub struct Numbers {
     pub mean_ns: f64,
     /// The largest latency.
     pub max_ns: i64,
-    /// Due time of the sample with the largest latency, since the start of the run.
+    /// Due time of the sample with the largest latency, relative to the start of the run.
     pub max_at_ns: i64,
     /// Percentiles of the measured latencies.
     pub percentiles: Vec<Percentile>,
-    /// Percentiles including the latencies of skipped due times; absent if none was skipped.
+    /// Percentiles that also count the latencies of skipped due times; absent if none was skipped.
     pub percentiles_corrected: Option<Vec<Percentile>>,
     /// Extremal index of late samples: 1 if they do not cluster, less if they do. Absent if there
     /// are too few late samples; independence is then assumed.
     pub extremal_index: Option<f64>,
-    /// Number of skipped due times.
+    /// Number of due times that were skipped.
     pub skipped: u64,
-    /// Number of samples outside the window, plus skipped due times that miss it; absent without a
-    /// window.
+    /// Number of samples whose values lie outside the window, plus skipped due times that miss it;
+    /// absent if there is no window.
     pub misses: Option<u64>,
-    /// The minimum and maximum number of misses, if an import does not show which samples missed;
-    /// `misses` is then absent.
+    /// The smallest and the largest possible number of misses, if an import does not show which
+    /// samples missed; `misses` is then absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misses_between: Option<(u64, u64)>,
     /// Number of skipped due times among the misses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misses_skipped: Option<u64>,
-    /// The clustering of misses; absent without a window.
+    /// How much the misses cluster; absent if there is no window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misses_clustering: Option<Clustering>,
-    /// Number of samples whose value is known only to 1/64, because memory was bounded.
+    /// Number of samples whose values are known only to within 1/64, because the memory for exact
+    /// values was limited.
     pub coarse: u64,
 }
 
 impl Numbers {
-    /// Returns the number of misses as text, or its bounds; `None` if neither is known.
+    /// Returns the number of misses as text, or its lower and upper bound; `None` if neither is
+    /// known.
     #[must_use]
     pub fn misses_text(&self) -> Option<String> {
         let between = || {
@@ -123,7 +126,7 @@ pub fn numbers(
     })
 }
 
-/// Computes the numbers of several concurrent series taken together.
+/// Computes the numbers of several series that ran at the same time, taken together.
 #[must_use]
 pub fn numbers_together(cells: &[&Cell], start_ns: i64, has_window: bool) -> Option<Numbers> {
     let mut together = Cell::default();
@@ -191,11 +194,11 @@ pub fn percentiles_at(
         .collect()
 }
 
-/// Returns the rank of the smallest sample for which at least the share `probability` of samples is
-/// at or below it (the inverse of the empirical distribution).
+/// Returns the rank of the smallest sample such that at least `probability` (0 to 1) of all samples
+/// are less than or equal to it (the inverse of the empirical distribution).
 fn rank_of(probability: f64, samples: u64) -> u64 {
-    // Computed from 1 - p, because p is rounded: the rank of 0.99999 among 1e5 samples must be
-    // 99999, not the next one.
+    // The rank is computed from 1 - p, because p is rounded. The rank of 0.99999 among 1e5 samples
+    // must be 99999, not 100000.
     let above = ((1.0 - probability) * samples as f64 + 1e-9).floor() as u64;
     samples.saturating_sub(above).max(1)
 }

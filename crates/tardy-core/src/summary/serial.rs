@@ -1,4 +1,5 @@
-//! How the samples of one series depend on each other, level by level.
+//! Estimates how strongly the samples of one series depend on each other, at several levels of
+//! latency.
 
 use tardy_statistics::dispersion::{
     DEPENDENT, FREEDOM_MIN, FREEDOM_OF_INDEPENDENT, Stretch, dispersion,
@@ -6,36 +7,38 @@ use tardy_statistics::dispersion::{
 
 use crate::summary::batches::{Batch, Batches, Stratum};
 
-/// Minimum number of clusters for an estimate of their size.
+/// Minimum number of clusters from which their size can be estimated.
 pub(super) const CLUSTERS_MIN: f64 = 20.0;
-/// Minimum number of clusters at a level if the dispersion of another level is infinite. That level
-/// drifts, so this level may drift too, and few clusters would not show a drift.
+/// Minimum number of clusters that a level needs if the dispersion of another level is infinite. In
+/// that case the other level drifts, so this level may drift too, and a small number of clusters
+/// would not show its drift.
 const CLUSTERS_MIN_OF_DRIFT: f64 = 60.0;
 
 /// A level: the samples above some value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Level {
-    /// The level's share of all samples.
+    /// The fraction of all samples that lie above the level.
     pub(super) share_above: f64,
-    /// Variance of the number of samples above the level, relative to independent samples.
+    /// Variance of the number of samples above the level, divided by the variance that independent
+    /// samples would have.
     pub(super) dispersion: f64,
 }
 
-/// Dependence of samples within one series.
+/// How strongly the samples of one series depend on each other.
 #[derive(Debug, Clone)]
 pub struct Serial {
     pub(super) levels: Vec<Level>,
     pub(super) of_misses: Option<f64>,
     pub(super) of_tail: f64,
-    /// Number of successive samples that an event is assumed to affect, if no event of its kind has
-    /// occurred in the run.
+    /// Number of successive samples that one event is assumed to affect if no such event occurred
+    /// in the run.
     pub(super) size: f64,
     pub(super) is_assumed: bool,
 }
 
 impl Serial {
-    /// Computes the dependence of one series from its number of samples, the extremal index of its
-    /// largest samples, and its intervals of time.
+    /// Computes the dependence of one series from three inputs: its number of samples, the extremal
+    /// index of its largest samples, and its counts in intervals of time.
     #[must_use]
     pub fn of(samples: u64, extremal_index: Option<f64>, batches: &Batches) -> Self {
         let of_tail = extremal_index.map_or(1.0, |index| 1.0 / index);
@@ -87,8 +90,8 @@ pub(super) fn of_misses(batches: &Stretches, freedom_min: usize) -> Option<f64> 
     )
 }
 
-/// Returns the dispersion at the levels that `chosen_buckets` selects, and the minimum number of
-/// degrees of freedom that was required.
+/// Returns the dispersion at the levels that `chosen_buckets` selects, together with the required
+/// minimum degrees of freedom.
 pub(super) fn levels(batches: &Stretches) -> (Vec<Level>, usize) {
     let mut all = Batch::default();
     batches.iter().for_each(|(_, batch)| all.merge(batch));
@@ -97,7 +100,7 @@ pub(super) fn levels(batches: &Stretches) -> (Vec<Level>, usize) {
     for ((stratum, place), batch) in batches {
         let mut entries = batch.buckets().iter().rev().peekable();
         let mut above = 0;
-        // Buckets descend, so each entry is added once.
+        // The buckets are in descending order, so one pass over the entries adds each of them once.
         for (index, &bucket) in buckets.iter().enumerate().rev() {
             while let Some(&(_, count)) = entries.next_if(|&&(at, _)| at > bucket) {
                 above += u64::from(count);
@@ -119,7 +122,7 @@ pub(super) fn levels(batches: &Stretches) -> (Vec<Level>, usize) {
                 dispersion: dispersion(stretches, freedom_min)?,
             })
         };
-        // The highest bucket comes first, because it has the fewest samples above it.
+        // The highest bucket comes first, because the fewest samples are above it.
         stretches.iter().rev().filter_map(level).collect()
     };
     let found = levels(FREEDOM_OF_INDEPENDENT);
@@ -130,7 +133,7 @@ pub(super) fn levels(batches: &Stretches) -> (Vec<Level>, usize) {
     (levels(FREEDOM_MIN), FREEDOM_MIN)
 }
 
-/// Returns, in ascending order, the buckets next to the ranks at 1/2, 1/4, 1/8 and so on of the
+/// Returns the buckets next to certain ranks, in ascending order: to 1/2, 1/4, 1/8 and so on of the
 /// samples, counted from both ends.
 fn chosen_buckets(all: &Batch) -> Vec<u16> {
     let mut cumulative: Vec<(u64, u16)> = Vec::with_capacity(all.buckets().len());

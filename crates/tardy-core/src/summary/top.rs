@@ -1,5 +1,5 @@
-//! The largest samples of a series with their indices, from which the clustering of late wake-ups
-//! is computed.
+//! Stores the largest samples of a series with their indices; from these, the clustering of late
+//! wake-ups is computed.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,7 +20,7 @@ pub struct Top {
 }
 
 impl Top {
-    /// Returns the latency that a sample must exceed to be stored.
+    /// Returns the threshold that a latency must exceed for its sample to be stored.
     #[inline]
     #[must_use]
     pub fn threshold(&self) -> i64 {
@@ -40,17 +40,17 @@ impl Top {
         }
     }
 
-    /// Adds the samples of another part of the same series.
+    /// Adds the largest samples of another part of the same series.
     pub fn merge(&mut self, other: &Self) {
         for &Reverse((latency, place)) in &other.largest {
             self.add(latency, place);
         }
     }
 
-    /// Drops values that [`Top::extremal_index`] cannot use in a series of `samples` samples or in
-    /// a part of it.
+    /// Drops values that [`Top::extremal_index`] does not need for a series of `samples` samples or
+    /// for a part of it.
     pub fn trim(&mut self, samples: u64) {
-        // The value after the last exceedance is kept as the threshold.
+        // The largest value that is not an exceedance stays as the threshold.
         let needed = usize::try_from(samples / SAMPLES_PER_EXCEEDANCE + 1).unwrap_or(usize::MAX);
         while self.largest.len() > needed {
             self.largest.pop();
@@ -61,8 +61,9 @@ impl Top {
     /// Returns the extremal index of a series of `samples` samples: 1 for independent late samples,
     /// less if they cluster; `None` if there are too few.
     ///
-    /// Latencies equal to the threshold are left out: which of them are stored depends on their
-    /// order alone, and would look like a cluster.
+    /// Latencies equal to the threshold are left out. Only some of the samples with this latency
+    /// are stored. Which ones depends only on the order of the samples, so they would look like a
+    /// cluster.
     #[must_use]
     pub fn extremal_index(&self, samples: u64) -> Option<f64> {
         let count = self
@@ -148,7 +149,7 @@ mod tests {
         let mut top = Top::default();
         let mut place = 0;
         for cluster in 0..500_u64 {
-            // The distances between independent clusters are exponential.
+            // If clusters are independent, the distances between them are exponential.
             place += 2 + (-1000.0 * (1.0 - random.random_range(0.0..1.0_f64)).ln()) as u64;
             top.add(1_000 + cluster as i64, place);
             top.add(1_000 + cluster as i64, place + 1);

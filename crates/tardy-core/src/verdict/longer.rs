@@ -1,17 +1,19 @@
-//! Estimates how much longer a measurement must last for a decided verdict.
+//! Estimates how much longer a measurement must last before its verdict is decided.
 
 use tardy_statistics::confidence::Confidence;
 
 use super::{Outcome, Verdict};
 use crate::units::Nanos;
 
-/// Upper limit of the number of samples: at one per microsecond, 1e16 samples take 300 years.
+/// Upper limit of the number of samples. At one sample per microsecond, 1e16 samples take 300
+/// years.
 const SAMPLES_MAX: f64 = 1e16;
 
-/// Returns the total number of samples that would decide `verdict`, if misses stay as rare and
-/// cluster as much as so far. Returns `None` if no share of misses is allowed, or if the verdict is
-/// decided. Also returns `None` if no number of samples would decide it, because the observed share
-/// equals the allowed one, or because the set-up or lost samples make it inconclusive.
+/// Returns the total number of samples that would decide `verdict`, if the rate and the clustering
+/// of misses stay the same. Returns `None` if no share of misses is allowed, or if the verdict is
+/// decided. Also returns `None` if no number of samples would decide the verdict. This happens if
+/// the observed share equals the allowed share, or if the set-up or lost samples make the verdict
+/// inconclusive.
 #[must_use]
 pub fn samples_to_decide(verdict: &Verdict) -> Option<u64> {
     let evidence = &verdict.evidence;
@@ -35,7 +37,8 @@ pub fn samples_to_decide(verdict: &Verdict) -> Option<u64> {
             return None;
         }
     }
-    // If one length suffices, every greater length suffices, because the share stays the same.
+    // If some number of samples suffices, every larger number suffices too, because the share stays
+    // the same.
     let mut too_few = enough / 2.0;
     while enough - too_few > 1.0 && (enough - too_few) / enough > 1e-6 {
         let middle = f64::midpoint(too_few, enough);
@@ -48,7 +51,7 @@ pub fn samples_to_decide(verdict: &Verdict) -> Option<u64> {
     Some(enough.ceil() as u64)
 }
 
-/// Returns how much longer the measurement must last, at its rate of samples, to decide the
+/// Returns how much longer the measurement must last, at the same rate of samples, to decide the
 /// verdict.
 #[must_use]
 pub fn time_to_decide(verdict: &Verdict) -> Option<Nanos> {
@@ -114,7 +117,7 @@ mod tests {
     }
 
     proptest! {
-        // Most generated cases are decided already, and rejected.
+        // Most generated cases are skipped, because the samples already decide their verdict.
         #![proptest_config(ProptestConfig {
             max_global_rejects: 1 << 20,
             ..ProptestConfig::default()

@@ -1,16 +1,16 @@
 //! The requirement that a run must meet.
 //!
-//! Skipped periods have a separate limit, because a user's loop with this period would have missed
-//! them. A deadline no longer than the period implies such a limit: no skipped period or, with
-//! `--misses`, at most that share of the periods.
+//! Skipped periods have a separate limit: a user's loop with this period would have missed them. A
+//! deadline that is at most the period implies such a limit: no skipped period or, with `--misses`,
+//! at most that share of the periods.
 
 use serde::{Deserialize, Serialize};
 
 use super::Window;
 use crate::units::Nanos;
 
-/// The latencies that are in time, and how many due times may be late or skipped. Without a window
-/// and without `skipped_allowed`, nothing is required.
+/// Which latencies meet the requirement, and how many due times may be missed or skipped. Without a
+/// window and without `skipped_allowed`, nothing is required.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Requirement {
     /// Allowed latencies.
@@ -22,7 +22,7 @@ pub struct Requirement {
 }
 
 impl Requirement {
-    /// Makes a requirement of latencies within `window`, if given.
+    /// Makes a requirement that latencies lie within `window`, if it is given.
     #[must_use]
     pub fn window(window: Option<Window>) -> Self {
         Self {
@@ -31,13 +31,13 @@ impl Requirement {
         }
     }
 
-    /// Makes a requirement of latencies up to `latest`.
+    /// Makes a requirement that latencies are at most `latest`.
     #[must_use]
     pub fn deadline(latest: Nanos) -> Self {
         Self::window(Some(Window::deadline(latest)))
     }
 
-    /// Returns this requirement, with absent fields taken from `planned`.
+    /// Returns this requirement; fields that are absent here are taken from `planned`.
     #[must_use]
     pub fn or(self, planned: Self) -> Self {
         Self {
@@ -47,15 +47,15 @@ impl Requirement {
         }
     }
 
-    /// Returns whether there is a requirement.
+    /// Returns whether anything is required.
     #[must_use]
     pub fn is_asked(&self) -> bool {
         self.window.is_some() || self.skipped_allowed.is_some()
     }
 
-    /// Returns whether skipped periods of this length are limited: by a given number, or by a
-    /// deadline that a wake-up in the next period cannot meet. If `is_work`, every skipped period
-    /// is a miss and needs no separate limit.
+    /// Returns whether skipped periods are limited: either a number is given, or the deadline is at
+    /// most `period`, so that a wake-up in the next period misses it. If `is_work`, every skipped
+    /// period is a miss and needs no separate limit.
     #[must_use]
     pub fn limits_skipped(&self, period: Nanos, is_work: bool) -> bool {
         self.skipped_allowed.is_some()

@@ -1,11 +1,11 @@
-//! The sentence of a verdict: the observation, the bound that follows, and the reason if the
-//! verdict is inconclusive.
+//! Writes the sentence that states a verdict: the observation, the bound that follows from it and,
+//! if the verdict is inconclusive, the reason.
 
 use super::{Evidence, Outcome, Stress, Verdict};
 
-/// Returns the sentence of `verdict`. `by_misses` and `by_skipped` are the outcomes by misses and
-/// by skipped periods. `decided` is the outcome of the samples alone, without regard to a degraded
-/// set-up or lost samples.
+/// Returns the sentence that states `verdict`. `by_misses` is the outcome if only misses count, and
+/// `by_skipped` the outcome if only skipped periods count. `decided` is the outcome that the
+/// samples alone give, without regard to a degraded set-up or lost samples.
 pub(super) fn sentence(
     verdict: &Verdict,
     (by_misses, by_skipped): (Outcome, Outcome),
@@ -22,7 +22,7 @@ pub(super) fn sentence(
         verdict.window.map(|_| misses(verdict, by_misses)),
         skipped(verdict, by_skipped),
     ];
-    // If skipped periods alone cause the failure, they come first.
+    // If the run failed only because of skipped periods, the sentence starts with them.
     if verdict.fails_by_skipped_periods_alone() {
         parts.reverse();
     }
@@ -48,12 +48,13 @@ fn misses(verdict: &Verdict, by_misses: Outcome) -> String {
     let observed = match (misses, verdict.misses_allowed) {
         (0, _) if evidence.misses_undecided > 0 => {
             format!(
-                "0 known misses in {due_times} due times, of which {} cannot be judged",
+                "0 known misses in {due_times} due times; {} of these due times cannot be judged",
                 evidence.misses_undecided
             )
         }
         (0, _) => {
-            // Some imports do not state their length, so no rate per hour is known.
+            // Some imports do not state how long the measurement lasted, so no rate per hour is
+            // known.
             let bound = match verdict.misses_an_hour_at_most() {
                 _ if !verdict.is_bounded() => {
                     "too few samples are independent of each other to bound the rate".to_owned()
@@ -101,7 +102,8 @@ fn misses(verdict: &Verdict, by_misses: Outcome) -> String {
     observed + &allowed
 }
 
-/// Returns the words after a rate per hour over several CPUs; empty for a single CPU.
+/// Returns the words that follow a rate per hour if the rate covers several CPUs; empty for a
+/// single CPU.
 #[must_use]
 pub fn together(processors: usize) -> String {
     if processors > 1 {
@@ -128,8 +130,8 @@ fn stress(evidence: &Evidence) -> &'static str {
     }
 }
 
-/// Returns the part about skipped periods; `None` if the user gave no limit, and no period was
-/// skipped besides those that the first part counts.
+/// Returns the part about skipped periods. Returns `None` if the user set no limit and the first
+/// part already counts every skipped period.
 fn skipped(verdict: &Verdict, by_skipped: Outcome) -> Option<String> {
     let evidence = &verdict.evidence;
     let periods = |count: u64| {
@@ -140,7 +142,7 @@ fn skipped(verdict: &Verdict, by_skipped: Outcome) -> Option<String> {
         }
     };
     let Some(limited) = evidence.skipped_limited else {
-        // Skipped due times that are misses, or may be, are counted in the first part of the
+        // Skipped due times that are misses, or may be misses, are counted in the first part of the
         // sentence.
         let others = evidence
             .skipped
@@ -202,7 +204,7 @@ fn because(verdict: &Verdict, decided: Outcome) -> String {
     if verdict.outcome != Outcome::Inconclusive || reasons.is_empty() {
         return String::new();
     }
-    // A longer measurement alone would not decide the verdict.
+    // More samples alone would not decide the verdict.
     let also = if decided == Outcome::Inconclusive {
         "also "
     } else {
@@ -211,7 +213,8 @@ fn because(verdict: &Verdict, decided: Outcome) -> String {
     format!(" (inconclusive {also}because {})", reasons.join("; "))
 }
 
-/// Formats two significant digits, rounded up, so that printing does not lower a bound.
+/// Formats a bound with two significant digits, rounded up, so that the printed bound is never
+/// below the computed one.
 #[must_use]
 pub fn significant(value: f64) -> String {
     if !value.is_finite() || value <= 0.0 {

@@ -1,10 +1,11 @@
-//! Latencies of the due times that a wake-up skipped: each equals the latency of the wake-up, minus
-//! the periods between the two.
+//! Latencies of the due times that a wake-up skipped: the latency of the wake-up minus one period,
+//! minus two periods, and so on.
 //!
-//! Skipped due times get a latency only if the wake-up's latency covers them. If the wake-up was in
-//! time and the work after it took too long, the time at which the probe was ready is not known
-//! exactly. The probe was ready before the next due time that it did not skip. The histogram then
-//! stays uncorrected, and verdicts use the bound.
+//! A skipped due time gets a latency only if the probe was still waiting for its late wake-up at
+//! that time. If the wake-up was in time but the work after it took too long, it is not known
+//! exactly when the probe was ready again. It is only known that the probe was ready before the
+//! first due time that was not skipped. The histogram then stays uncorrected, and verdicts use the
+//! upper bound that this gives.
 
 use super::Window;
 use crate::sample::Sample;
@@ -15,20 +16,19 @@ use crate::units::Nanos;
 /// periods, and so on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SkippedLateness {
-    /// The wake-up was so late that its latency covers the skipped due times.
+    /// The wake-up was so late that the skipped due times passed before it.
     Known { latency: Nanos },
-    /// The wake-up was in time, and the work after it took too long. The probe was ready before the
-    /// next due time that it did not skip, which bounds the latencies.
+    /// The wake-up was in time, and the work after it took too long. The probe was ready again
+    /// before the first due time that was not skipped; this gives upper bounds of the latencies.
     AtMost {
-        /// Time from the sample's due time to the next due time that was not skipped, including
-        /// dither.
+        /// Time from the sample's due time to the next due time that was not skipped; dither is
+        /// included.
         latency: Nanos,
     },
 }
 
 impl SkippedLateness {
-    /// Derives the latencies of the due times that `sample` skipped, in a series with this
-    /// schedule.
+    /// Derives the latencies of the due times that `sample` skipped in a series with this schedule.
     #[must_use]
     pub fn of(sample: Sample, schedule: &Schedule) -> Self {
         let (period, skipped) = (
@@ -60,15 +60,17 @@ impl SkippedLateness {
         }
     }
 
-    /// Returns how many of `skipped` skipped due times miss the window. Upper bounds count like
-    /// latencies. Without a period, all skipped due times miss.
+    /// Returns how many of `skipped` skipped due times miss the window. If only upper bounds of the
+    /// latencies are known, a due time counts as a miss if its bound misses the window. Without a
+    /// period, all skipped due times count as misses.
     #[must_use]
     pub fn late(self, skipped: u32, period: Nanos, window: &Window) -> u64 {
         if period <= Nanos::ZERO {
             return u64::from(skipped);
         }
         let beyond = i128::from(self.latency().get()) - i128::from(window.latest.get());
-        // Counts the due times k = 1, 2, ... for which beyond - k periods is positive.
+        // Counts the skipped due times k = 1, 2, ... for which `beyond`, minus k periods, is
+        // positive.
         let late = (beyond - 1).div_euclid(i128::from(period.get()));
         u64::try_from(late.clamp(0, i128::from(skipped))).unwrap_or(0)
     }
@@ -106,8 +108,9 @@ mod tests {
 
     #[test]
     fn one_of_unknown_lateness_counts_with_the_most_that_it_can_have_been() {
-        // The wake-up is in time, but the thread is away for five periods. The thread is back
-        // before the sixth due time, so the latencies are at most 5000, 4000 and so on.
+        // The wake-up is in time, but the thread then works for five periods. The thread is ready
+        // again before the sixth due time, so the latencies of the skipped due times are at most
+        // 5000, 4000 and so on.
         assert_eq!(
             [999, 1_000, 4_999, 5_000].map(|deadline| late(10, 5, deadline)),
             [5, 4, 1, 0]

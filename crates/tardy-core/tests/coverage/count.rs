@@ -1,5 +1,5 @@
-//! Counts how often the bounds of generated runs hold, and compares their width with bounds that
-//! are exact for independent samples.
+//! Counts how often the bounds that are computed for generated runs hold, and compares their width
+//! with bounds that are exact for independent samples.
 
 use tardy_core::accounting::Counts;
 use tardy_core::chunk::Chunk;
@@ -22,20 +22,20 @@ pub(crate) const PERCENTILES: [f64; 4] = [0.5, 0.99, 0.999, 0.9999];
 /// The fraction of samples that miss the first of the two deadlines.
 pub(crate) const SHARE_SEEN: f64 = 1e-3;
 const PERIOD: i64 = 1_000_000;
-/// Samples in a chunk: at 1 kHz, the recorder writes a chunk every 125 ms.
+/// Number of samples in a chunk. The recorder writes a chunk every 125 ms, and the rate is 1 kHz.
 const SAMPLES_A_CHUNK: usize = 125;
 
-/// Results for one kind of bound, over several runs.
+/// Results for one kind of bound, summed over several runs.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tally {
     /// Number of runs with a bound.
     pub(crate) bounded: u32,
     /// Number of runs without a bound.
     pub(crate) unbounded: u32,
-    /// Number of bounds that held.
+    /// Number of runs in which the bound held.
     pub(crate) held: u32,
-    /// Distance of the bound, and of the exact bound, from the true value: sums over the runs that
-    /// have both.
+    /// Distances from the true value, summed over the runs that have both bounds. The first number
+    /// is for the bound, the second for the exact bound.
     pub(crate) excess: (f64, f64),
     /// Sum of the bounds, and sum of the exact bounds.
     pub(crate) bounds: (f64, f64),
@@ -55,7 +55,7 @@ impl Tally {
         }
     }
 
-    /// Returns the fraction of runs whose bound held, or that reported no bound.
+    /// Returns the fraction of runs in which the bound held or was absent.
     pub(crate) fn coverage(&self) -> f64 {
         f64::from(self.held + self.unbounded) / f64::from(self.bounded + self.unbounded)
     }
@@ -65,8 +65,8 @@ impl Tally {
         f64::from(self.unbounded) / f64::from(self.bounded + self.unbounded)
     }
 
-    /// Returns the ratio of the bound's distance from the true value to the exact bound's distance;
-    /// `None` if no run has both.
+    /// Divides the bound's distance from the true value by the exact bound's distance from the true
+    /// value; `None` if no run has both bounds.
     pub(crate) fn excess_ratio(&self) -> Option<f64> {
         (self.excess.1 > 0.0).then(|| self.excess.0 / self.excess.1)
     }
@@ -94,12 +94,12 @@ impl Tally {
 /// Results for one kind of process.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct BoundTally {
-    /// Upper bounds of [`PERCENTILES`].
+    /// Results for the upper bounds of [`PERCENTILES`].
     pub(crate) percentiles: [Tally; 4],
-    /// Upper bounds of the share of misses, for a deadline that [`SHARE_SEEN`] of samples miss, and
-    /// for one that is hardly ever missed.
+    /// Results for the upper bounds of the share of misses: first for a deadline that the fraction
+    /// [`SHARE_SEEN`] of the samples misses, then for a deadline that is hardly ever missed.
     pub(crate) misses: [Tally; 2],
-    /// Lower bounds of the same shares.
+    /// Results for the lower bounds of the same shares.
     pub(crate) misses_lower: [Tally; 2],
 }
 
@@ -190,7 +190,7 @@ impl BoundTally {
     }
 }
 
-/// Summarises one series through its chunks.
+/// Splits one series into chunks, and summarises these.
 fn summarised(latencies: &[i64], deadline: Nanos, seed: u64, cpu: u64) -> Cell {
     // The grids of the CPUs are offset from each other, and the run starts at an arbitrary time.
     let start = Nanos((seed as i64 % 1_000) * 7_919_000_000 + cpu as i64 * 11_003);

@@ -1,8 +1,8 @@
 //! Counts how often the bounds of a summary hold, in generated runs of known distribution.
 //!
-//! The runs are generated in memory, and processed by the code of `tardy show`: the accumulator of
-//! a series, the dependence of several series, their numbers and their verdict.
-//! docs/proof-archive.md has the result of 400 runs of each kind.
+//! The runs are generated in memory and processed by the code behind `tardy show`, from the
+//! accumulator of a series to the verdict. docs/proof-archive.md has the results of 400 runs of
+//! each kind.
 #![allow(
     clippy::unwrap_used,
     reason = "a test ends where something is not as expected"
@@ -14,7 +14,8 @@ mod process;
 use count::BoundTally;
 use process::Process;
 
-/// Spreads the runs over all CPUs of this machine; the number of CPUs does not change the result.
+/// Spreads the generated runs over all CPUs of this machine; the number of CPUs does not change the
+/// result.
 fn count(process: Process, cpus: u64, length: usize, runs: u64) -> BoundTally {
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
     let some = |thread: u64| {
@@ -37,8 +38,8 @@ fn count(process: Process, cpus: u64, length: usize, runs: u64) -> BoundTally {
     })
 }
 
-/// Fails if a bound holds in fewer than 54 of 60 runs. This detects most bounds that hold in 85 %
-/// of runs or less.
+/// Fails if a bound holds in fewer than 54 of 60 runs. This limit reveals most kinds of bounds that
+/// hold in at most 85 % of runs.
 #[test]
 fn bounds_hold_however_samples_depend_on_each_other() {
     for process in Process::ALL {
@@ -50,8 +51,8 @@ fn bounds_hold_however_samples_depend_on_each_other() {
                 .chain(&counted.misses)
                 .chain(&counted.misses_lower)
             {
-                // 53 or fewer of 60 bounds hold by chance in 0.07 % of the cases if the true
-                // coverage is 97.5 %, and in 3 % if it is 95 %.
+                // The test rarely fails by chance: at most 53 of 60 bounds hold with a probability
+                // of 0.07 % if the true coverage is 97.5 %, and of 3 % if it is 95 %.
                 assert!(
                     tally.coverage() > 0.89,
                     "{process:?} on {cpus}: {counted:?}"

@@ -1,11 +1,11 @@
-//! Generated latencies of known distribution, so that bounds can be compared with true values.
+//! Generates latencies of known distribution, so that bounds can be compared with true values.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use statrs::function::erf::erfc;
 
-/// How the latencies of a run are generated. The CPUs are independent, except for the parts that a
-/// kind describes as common.
+/// Selects how the latencies of a run are generated. The CPUs are independent, except for what the
+/// description of a kind calls common.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Process {
     /// Independent log-normal latencies.
@@ -14,12 +14,12 @@ pub(crate) enum Process {
     /// previous one.
     Autoregressive(f64),
     /// Gumbel latencies in clusters, with an extremal index of 0.25: each value is the larger of a
-    /// new value and the rest of the previous one.
+    /// new value and the decayed previous value.
     MaxAutoregressive,
-    /// Two log-normal levels. All CPUs change between them at the same times, on average after 500
-    /// samples.
+    /// Log-normal latencies at one of two levels. All CPUs change the level simultaneously, on
+    /// average every 500 samples.
     OnOff,
-    /// Independent latencies, and this many stalls per run on average. Each stall hits all CPUs in
+    /// Independent latencies, with this many stalls per run on average. Each stall hits all CPUs in
     /// the same period.
     CommonStalls(f64),
 }
@@ -33,7 +33,8 @@ const MEDIAN_ON: f64 = 6_000.0;
 /// Average number of samples after which the level changes.
 const CHANGE: f64 = 500.0;
 const EXTREMAL_INDEX: f64 = 0.25;
-/// Minimum and maximum length of a stall, in ns: below the period, so that no due time is skipped.
+/// Minimum and maximum length of a stall, in ns. Both are below the period, so that no due time is
+/// skipped.
 const STALL: (f64, f64) = (500_000.0, 900_000.0);
 
 impl Process {
@@ -63,7 +64,7 @@ impl Process {
         }
     }
 
-    /// Returns the value that `share` of all values exceed.
+    /// Returns the value that is exceeded by the fraction `share` of all values.
     pub(crate) fn exceeded_by(self, share: f64, length: usize) -> f64 {
         let (mut low, mut high) = (1.0, 1e7);
         for _ in 0..100 {
@@ -77,8 +78,8 @@ impl Process {
         high
     }
 
-    /// Returns a limit that is hardly ever exceeded: by 2 of `length` samples on average, or by
-    /// stalls alone.
+    /// Returns a limit that is rarely exceeded: by 2 of `length` samples on average, or by stalls
+    /// alone.
     pub(crate) fn rare_limit(self, length: usize) -> f64 {
         match self {
             Self::CommonStalls(_) => 400_000.0,
@@ -92,7 +93,7 @@ pub(crate) struct MadeRun {
     process: Process,
     length: usize,
     seed: u64,
-    /// For each sample, whether the second level applies; empty for most kinds.
+    /// For each sample, whether the second level applies; empty for most kinds of process.
     is_on: Vec<bool>,
     /// Index and length of each stall.
     stalls: Vec<(usize, f64)>,
@@ -197,7 +198,7 @@ impl Random {
         (self.source.random_range(0.0..1.0_f64)).max(f64::MIN_POSITIVE)
     }
 
-    /// Uses Marsaglia's polar method, which generates two values at a time.
+    /// Uses Marsaglia's polar method, which generates two normal values at a time.
     fn normal(&mut self) -> f64 {
         if let Some(left) = self.left.take() {
             return left;
@@ -231,8 +232,8 @@ mod tests {
                 });
             }
             let shares = above.map(|above| above as f64 / samples as f64);
-            // 800,000 samples carry the information of at least 3,000 independent ones, so the
-            // standard deviations are at most 0.009 and 0.002.
+            // The 800,000 samples carry at least as much information as 3,000 independent ones, so
+            // the standard deviations are at most 0.009 and 0.002.
             assert!(
                 (shares[0] - 0.5).abs() < 0.03 && (shares[1] - 0.01).abs() < 0.004,
                 "{process:?} {shares:?}"

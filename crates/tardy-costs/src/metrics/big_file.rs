@@ -1,14 +1,14 @@
-//! A file for metrics that map or reread a file. All of it is in the page cache.
+//! Makes a file for metrics that map or reread a file. The whole file is in the page cache.
 
 use std::fs::File;
 use std::io::{self, Write};
 
 use crate::metric::{Place, Unavailable};
 
-/// Length of the file: the same as the blocks of the memory metrics, so that rereading a file is
-/// comparable with reading memory.
+/// Length of the file. The blocks of the memory metrics have the same length, so that rereading a
+/// file can be compared with reading memory.
 pub(super) const FILE_BYTES: usize = super::memory::BLOCK_BYTES;
-/// Bytes per write and read.
+/// Number of bytes that each write or read transfers.
 pub(super) const PORTION_BYTES: usize = 64 << 10;
 
 /// Returns the file, opened for reading and writing. The first metric that needs the file writes
@@ -27,7 +27,7 @@ pub(super) fn big_file(place: &Place) -> Result<File, Unavailable> {
             for _ in 0..FILE_BYTES / PORTION_BYTES {
                 file.write_all(&portion)?;
             }
-            // After the sync, the disk is idle again before the timing starts.
+            // After this sync, the disk is idle before the timing starts.
             file.sync_all()?;
         }
         Ok(file)

@@ -1,8 +1,9 @@
 //! Switches between processes. A token goes round a ring of pipes, and each process reads all of
 //! its memory before it passes the token on.
 //!
-//! The cost of the same writes, reads and memory reads in a single process, without switches, is
-//! subtracted. To subtract it exactly, both are measured alternately, in short batches.
+//! To get the cost of the switches alone, the cost of the same writes, reads and memory reads in a
+//! single process is subtracted. To subtract this cost exactly, the costs with and without switches
+//! are measured alternately, in short batches.
 //!
 //! The memory is read through atomics. With ordinary loads, the compiler could move a load out of
 //! the loop in one of the two measurements and not in the other, and the subtracted cost would be
@@ -39,63 +40,63 @@ const fn metric(
     }
 }
 
-/// Two processes without memory.
+/// A ring of two processes that read no memory.
 pub(super) const OF_2_WITH_0K: Metric = metric(
     "switch-2p-0k",
     "switch in a ring of 2 processes",
     "lat_ctx -s 0 2",
     ring::<2, 0>,
 );
-/// Two processes, each with memory that fits into the first-level cache.
+/// A ring of two processes, each of which reads memory that fits into the first-level cache.
 pub(super) const OF_2_WITH_16K: Metric = metric(
     "switch-2p-16k",
     "switch in a ring of 2 processes that read 16 KiB each",
     "lat_ctx -s 16 2",
     ring::<2, 16>,
 );
-/// Two processes, each with more memory than the first-level cache.
+/// A ring of two processes, each of which reads more memory than fits into the first-level cache.
 pub(super) const OF_2_WITH_64K: Metric = metric(
     "switch-2p-64k",
     "switch in a ring of 2 processes that read 64 KiB each",
     "lat_ctx -s 64 2",
     ring::<2, 64>,
 );
-/// Eight processes without memory.
+/// A ring of eight processes that read no memory.
 pub(super) const OF_8_WITH_0K: Metric = metric(
     "switch-8p-0k",
     "switch in a ring of 8 processes",
     "lat_ctx -s 0 8",
     ring::<8, 0>,
 );
-/// Eight processes with 16 KiB each.
+/// A ring of eight processes that each read 16 KiB.
 pub(super) const OF_8_WITH_16K: Metric = metric(
     "switch-8p-16k",
     "switch in a ring of 8 processes that read 16 KiB each",
     "lat_ctx -s 16 8",
     ring::<8, 16>,
 );
-/// Eight processes with 64 KiB each.
+/// A ring of eight processes that each read 64 KiB.
 pub(super) const OF_8_WITH_64K: Metric = metric(
     "switch-8p-64k",
     "switch in a ring of 8 processes that read 64 KiB each",
     "lat_ctx -s 64 8",
     ring::<8, 64>,
 );
-/// Sixteen processes without memory.
+/// A ring of sixteen processes that read no memory.
 pub(super) const OF_16_WITH_0K: Metric = metric(
     "switch-16p-0k",
     "switch in a ring of 16 processes",
     "lat_ctx -s 0 16",
     ring::<16, 0>,
 );
-/// Sixteen processes with 16 KiB each.
+/// A ring of sixteen processes that each read 16 KiB.
 pub(super) const OF_16_WITH_16K: Metric = metric(
     "switch-16p-16k",
     "switch in a ring of 16 processes that read 16 KiB each",
     "lat_ctx -s 16 16",
     ring::<16, 16>,
 );
-/// Sixteen processes with 64 KiB each.
+/// A ring of sixteen processes that each read 64 KiB.
 pub(super) const OF_16_WITH_64K: Metric = metric(
     "switch-16p-64k",
     "switch in a ring of 16 processes that read 64 KiB each",
@@ -153,8 +154,8 @@ fn memory(kib: usize) -> Vec<AtomicU64> {
         .collect()
 }
 
-/// Reads each word, every time. A compiler could compute the sum of unchanged plain words once, in
-/// one of the processes and not in another.
+/// Reads every word on each call. If the words were plain, a compiler could compute the sum of
+/// unchanged words only once in one process, and each time in another.
 fn read(memory: &[AtomicU64]) {
     black_box(memory.iter().fold(0, |sum: u64, word| {
         sum.wrapping_add(word.load(Ordering::Relaxed))

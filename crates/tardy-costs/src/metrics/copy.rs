@@ -1,4 +1,4 @@
-//! Copies of memory, made by the C library's memcpy and by a simple loop.
+//! Copies memory, with the C library's memcpy and with a simple loop.
 
 use std::hint::black_box;
 
@@ -38,7 +38,7 @@ pub(super) const OWN: Metric = Metric {
     prepare: |_| {
         let (from, mut to) = (vec![1_u64; BLOCK_BYTES / 8], vec![2_u64; BLOCK_BYTES / 8]);
         Ok(repeated(move || {
-            // The step is known only at run time. This keeps the compiler from replacing the loop
+            // The step is known only at run time, which keeps the compiler from replacing the loop
             // by memcpy.
             let step = black_box(UNROLLED);
             for (from, to) in from.chunks_exact(step).zip(to.chunks_exact_mut(step)) {

@@ -1,4 +1,4 @@
-//! Asks which of 100 connections have something to read, as servers do: epoll_pwait2(2).
+//! Calls epoll_pwait2(2) to ask which of 100 connections have something to read, as servers do.
 
 use std::hint::black_box;
 use std::io;

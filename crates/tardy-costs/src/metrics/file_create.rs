@@ -1,4 +1,4 @@
-//! Creation and removal of small files, in a separate folder on the file system of temporary files.
+//! Creates and removes small files, in a separate folder on the file system of temporary files.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -11,8 +11,8 @@ use tardy_sys::{clock, file};
 
 use crate::metric::{Metric, Place, Unavailable, Work};
 
-/// Maximum number of files that exist at the same time, because the cost depends on the size of the
-/// folder.
+/// Maximum number of files that exist at the same time. It is fixed because the cost depends on the
+/// size of the folder.
 const FILES: usize = 1000;
 const TEN_KIB: usize = 10 << 10;
 

@@ -1,5 +1,5 @@
-//! New processes: one that exits at once, one that executes another program, and one that a shell
-//! starts.
+//! Starts new processes: one that exits at once, one that executes another program, and one that a
+//! shell starts.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;

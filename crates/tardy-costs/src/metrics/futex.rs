@@ -1,4 +1,4 @@
-//! Threads that wait for each other: futexes, and locks with priority inheritance.
+//! Lets threads wait for each other, at futexes and at locks with priority inheritance.
 
 use std::io;
 use std::sync::Arc;
@@ -96,7 +96,7 @@ fn give_turn(whose: &AtomicU32, next: u32) -> io::Result<()> {
     futex::wake(whose, 1).map(drop)
 }
 
-/// Waits for this thread's turn. Returns false when the measurement is over.
+/// Waits for this thread's turn. Returns false when the measurement has ended.
 fn await_turn(whose: &AtomicU32, mine: u32, is_over: &AtomicBool) -> io::Result<bool> {
     loop {
         let turn = whose.load(Ordering::Acquire);
@@ -107,12 +107,12 @@ fn await_turn(whose: &AtomicU32, mine: u32, is_over: &AtomicBool) -> io::Result<
     }
 }
 
-/// A lock that two threads pass to each other. Each releases the lock only while the other waits
-/// for it, so that the kernel hands it over each time.
+/// A lock that two threads pass to each other. Each thread releases the lock only while the other
+/// waits for it, so that the kernel hands the lock over each time.
 struct ContendedLock {
     lock: Arc<InheritingLock>,
-    /// Set during a trial. During a trial, the other thread takes the lock, and holds it until this
-    /// thread waits for the lock.
+    /// Whether a trial is in progress. During a trial, the other thread takes the lock, and holds
+    /// it until this thread waits for the lock.
     goes_on: Arc<AtomicBool>,
     partner: Partner,
 }
@@ -165,7 +165,7 @@ impl Work for ContendedLock {
 
 impl ContendedLock {
     /// Gives the lock away and takes it back, `times` times. The calling thread must hold the lock
-    /// before, and holds it afterwards.
+    /// when it calls this function, and holds the lock when the function returns.
     fn hand_over(&self, times: u64) -> io::Result<()> {
         for _ in 0..times {
             while !self.lock.is_wanted() {

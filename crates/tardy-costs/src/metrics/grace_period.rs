@@ -1,5 +1,5 @@
-//! An RCU grace period: the time until every CPU has left the sections that may still read data to
-//! be freed (membarrier(2)).
+//! Times an RCU grace period, which is the time until no CPU can still be reading data that is
+//! about to be freed (membarrier(2)).
 
 use tardy_run::cost::{CacheState, Group};
 use tardy_sys::membarrier;

@@ -1,4 +1,4 @@
-//! A request without effect to an io_uring, from submission to completion: io_uring_enter(2).
+//! Submits an io_uring request that does nothing, and receives its completion: io_uring_enter(2).
 
 use tardy_run::cost::{CacheState, Group};
 use tardy_sys::io_uring::Ring;

@@ -1,4 +1,4 @@
-//! The mapping of a file, writes to some of its pages, and the unmapping.
+//! Maps a file, writes to some of its pages, and unmaps the file.
 
 use tardy_run::cost::{CacheState, Group};
 use tardy_sys::mapping::Mapping;

@@ -1,4 +1,4 @@
-//! Input and output of one byte without a device: alternating read(2) from /dev/zero and write(2)
+//! Reads and writes one byte without a device, by alternating read(2) from /dev/zero and write(2)
 //! to /dev/null.
 
 use std::fs::File;

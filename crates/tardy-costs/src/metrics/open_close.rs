@@ -1,4 +1,4 @@
-//! Opening a file for reading, and closing it.
+//! Opens a file for reading, and closes it.
 
 use tardy_run::cost::{CacheState, Group};
 

@@ -1,5 +1,5 @@
-//! Page faults: in a mapped file whose pages are in the page cache, and in memory that was never
-//! touched.
+//! Times page faults in a mapped file whose pages are in the page cache, and in memory that was
+//! never touched.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -24,7 +24,7 @@ pub(super) const FILE: Metric = Metric {
     prepare: file,
 };
 
-/// Faults in new memory.
+/// Page faults in new memory.
 pub(super) const NEW: Metric = Metric {
     name: "page-fault-new",
     group: Group::FileAndMemory,

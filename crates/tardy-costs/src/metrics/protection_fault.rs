@@ -1,4 +1,4 @@
-//! A write to a write-protected page: from the fault to the signal's handler.
+//! Writes to a write-protected page, and measures the time from the fault to the signal's handler.
 
 use std::io;
 

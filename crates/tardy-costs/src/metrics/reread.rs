@@ -1,5 +1,4 @@
-//! Rereads of a file in the page cache, with a sum over its content: by read(2), and through a
-//! mapping.
+//! Rereads a file in the page cache and sums its content, by read(2) and through a mapping.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -21,7 +20,7 @@ pub(super) const FILE: Metric = Metric {
     prepare: |place| reading(big_file(place)?),
 };
 
-/// Rereads through a mapping.
+/// Rereads the file through a mapping.
 pub(super) const MAPPED: Metric = Metric {
     name: "mmap-reread",
     group: Group::Bandwidth,

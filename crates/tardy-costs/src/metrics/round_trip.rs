@@ -1,5 +1,5 @@
-//! Round trips between two processes on one CPU. A message has one byte through pipes, local
-//! sockets and TCP, and four bytes through UDP.
+//! Times round trips between two processes on one CPU. A message has one byte if it goes through a
+//! pipe, a local socket or TCP, and four bytes if it goes through UDP.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};

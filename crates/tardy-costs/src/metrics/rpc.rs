@@ -1,5 +1,5 @@
-//! A remote procedure call over the loopback device: procedure 0 of the portmapper, which does
-//! nothing (RFC 5531, RFC 1833).
+//! Makes a remote procedure call over the loopback device, to procedure 0 of the portmapper, which
+//! does nothing (RFC 5531, RFC 1833).
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
@@ -10,10 +10,10 @@ use tardy_run::cost::{CacheState, Group};
 use crate::metric::{Metric, Unavailable, Work, repeated};
 
 const PORTMAPPER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 111);
-/// Maximum wait for an answer over loopback. After it, the portmapper counts as absent.
+/// Maximum wait for an answer over loopback. After this time, the portmapper counts as absent.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The call over UDP.
+/// The remote procedure call over UDP.
 pub(super) const UDP: Metric = Metric {
     name: "rpc-udp-latency",
     group: Group::Communication,
@@ -24,7 +24,7 @@ pub(super) const UDP: Metric = Metric {
     prepare: |_| over_udp().map_err(absent),
 };
 
-/// The call over TCP.
+/// The remote procedure call over TCP.
 pub(super) const TCP: Metric = Metric {
     name: "rpc-tcp-latency",
     group: Group::Communication,
@@ -75,8 +75,8 @@ fn over_tcp() -> io::Result<Box<dyn Work>> {
 const CALL_BYTES: usize = 40;
 /// Size of an accepted answer without result: number, direction, acceptance, verifier, state.
 const ANSWER_BYTES: usize = 24;
-/// Size of the mark before each record of a stream. The mark contains the record's length, and a
-/// bit for the last part.
+/// Size of the mark that precedes each record of a stream. The mark contains the record's length,
+/// and a bit that marks the record's last part.
 const MARK_BYTES: usize = 4;
 const LAST_PART: u32 = 1 << 31;
 const RPC_VERSION: u32 = 2;

@@ -38,7 +38,7 @@ pub(super) const FILES: Metric = Metric {
     },
 };
 
-/// The query on a TCP connection.
+/// select(2) on descriptors of a TCP connection.
 pub(super) const TCP: Metric = Metric {
     name: "select-tcp",
     group: Group::Processor,

@@ -1,4 +1,4 @@
-//! A cache line that two CPUs write alternately. Each CPU spins until its turn. This cost is part
+//! Lets two CPUs write a cache line alternately. Each CPU spins until its turn. This cost is part
 //! of every contended lock and counter.
 
 use std::hint::spin_loop;
@@ -26,7 +26,8 @@ pub(super) const METRIC: Metric = Metric {
 const NEAR: u32 = 0;
 const FAR: u32 = 1;
 const NOBODY: u32 = 2;
-/// Number of reads of the line before checking whether the other thread still exists.
+/// Number of times that a CPU reads the line before it checks whether the other thread still
+/// exists.
 const LOOKS: u32 = 1_000_000;
 
 /// A word with the alignment of two cache lines, because CPUs fetch lines in pairs.

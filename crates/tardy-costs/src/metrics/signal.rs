@@ -1,4 +1,4 @@
-//! Signals: installing a handler with sigaction(2), and running a handler.
+//! Installs a signal handler with sigaction(2), and lets a handler run.
 
 use std::io;
 
@@ -39,8 +39,8 @@ impl Handle {
 }
 
 impl Work for Handle {
-    /// Sends a signal to the handler and calls kill(2) without a signal alternately, in short
-    /// batches, so that a disturbance affects both alike.
+    /// Alternates, in short batches, between sending a signal to the handler and calling kill(2)
+    /// without a signal, so that a disturbance affects both alike.
     fn run(&mut self, operations: u64) -> io::Result<Nanos> {
         const STRETCH: u64 = 1000;
         let me = process::id();

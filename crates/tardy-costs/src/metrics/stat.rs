@@ -1,4 +1,4 @@
-//! The attributes of a file, by its path: stat(2).
+//! Reads the attributes of a file by its path: stat(2).
 
 use std::ffi::CString;
 use std::hint::black_box;

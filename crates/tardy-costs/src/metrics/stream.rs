@@ -1,4 +1,5 @@
-//! Bandwidth from one process to another on one CPU, through pipes, local sockets and TCP.
+//! Measures the bandwidth from one process to another on one CPU, through pipes, local sockets and
+//! TCP.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;

@@ -1,4 +1,4 @@
-//! Opening and closing a TCP connection over the loopback device.
+//! Opens and closes a TCP connection over the loopback device.
 
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -21,8 +21,9 @@ pub(super) const METRIC: Metric = Metric {
         let (listener, server) = listening().map_err(Unavailable::system("listen on TCP"))?;
         let elsewhere = place.other_cpu;
         let peer = Peer::start(move || {
-            // On the client's CPU, the server could run so late that connections queue up, are
-            // dropped from the full queue, and are retried after a second.
+            // If the server shared the client's CPU, it could run so late that the queue of
+            // connections becomes full; the kernel then drops connections, and the client retries
+            // them after a second.
             if let Some(other) = elsewhere {
                 affinity::set(0, &[other.0])?;
             }

@@ -1,4 +1,4 @@
-//! A thread: started, ended and joined.
+//! Starts a thread, lets it end, and joins it.
 
 use tardy_run::cost::{CacheState, Group};
 

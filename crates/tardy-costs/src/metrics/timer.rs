@@ -1,5 +1,5 @@
-//! Timers that never fire. One metric makes, arms and deletes a timer each time. The other arms and
-//! cancels the same timer again and again.
+//! Uses timers that never fire. One metric makes, arms and deletes a timer each time. The other
+//! metric arms and cancels the same timer again and again.
 
 use tardy_core::units::Nanos;
 use tardy_run::cost::{CacheState, Group};
@@ -7,7 +7,7 @@ use tardy_sys::silent_timer::SilentTimer;
 
 use crate::metric::{Metric, Unavailable, repeated};
 
-/// An expiry later than the end of any measurement.
+/// An expiry time that is later than the end of any measurement.
 const NEVER: Nanos = Nanos::from_secs(365 * 24 * 3600);
 
 /// Makes, arms and deletes a timer each time.

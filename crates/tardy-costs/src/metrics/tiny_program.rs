@@ -1,7 +1,8 @@
-//! The smallest program of each architecture: an ELF file without libraries whose code exits with
-//! code 0.
+//! Makes the smallest program of each architecture, which is an ELF file without libraries that
+//! only exits with code 0.
 
-/// Load address of the program. Any address works above the lowest one that may be mapped.
+/// Load address of the program. Any address works that is above the lowest address that may be
+/// mapped.
 const LOADED_AT: u64 = 0x40_0000;
 const HEADER_BYTES: u16 = 64;
 const SEGMENT_BYTES: u16 = 56;

@@ -1,4 +1,4 @@
-//! Export of cost runs, in the formats that can express costs.
+//! Exports cost runs in the formats that can express costs.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -19,7 +19,8 @@ pub const FORMATS: [&str; 4] = ["csv", "json", "markdown", "openmetrics"];
 /// Writes the run in `format`, one of [`FORMATS`].
 ///
 /// # Errors
-/// Returns [`ExportError::CostFormat`] for other formats, and if the output cannot be written.
+/// Returns [`ExportError::CostFormat`] for other formats; also returns an error if the output
+/// cannot be written.
 pub fn write(run: &CostRun, format: &str, out: &mut dyn Write) -> Result<(), ExportError> {
     let text = match format {
         "csv" => trials(run),

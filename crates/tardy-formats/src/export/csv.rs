@@ -1,5 +1,5 @@
-//! Samples as comma-separated values (RFC 4180), one line each; with `--histogram`, one line per
-//! value with its count.
+//! Writes samples as comma-separated values (RFC 4180), one line each; with `--histogram`, one line
+//! per value with its count.
 
 use std::io::Write;
 

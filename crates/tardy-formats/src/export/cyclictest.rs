@@ -17,17 +17,17 @@ const NO_MINIMUM: i64 = 1_000_000;
 /// A thread with its number, counted from 0 as in cyclictest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thread {
-    /// Probe of the thread's series in the run; the series is that of this probe and `cpu`.
+    /// The thread's probe. Together with `cpu`, it identifies the thread's series in the run.
     pub probe: String,
     pub cpu: CpuId,
-    /// Real-time priority of the thread; 0 for a task without one.
+    /// Real-time priority of the thread; 0 if the thread has none.
     pub priority: u32,
     pub interval: Nanos,
 }
 
 impl Thread {
-    /// Sets the priority of threads that ran as ordinary tasks to 0, according to the run's
-    /// warnings. Returns whether there are such threads.
+    /// Sets to 0 the priority of each thread that, according to the run's warnings, ran as an
+    /// ordinary task. Returns whether there are such threads.
     pub fn take_priorities(threads: &mut [Self], warnings: &[Warning]) -> bool {
         let is_refused = |priority: u32| {
             let is_it =
@@ -74,13 +74,13 @@ impl Unit {
 /// The histogram that `-h` or `-H` requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HistogramShape {
-    /// Number of buckets, each one unit wide, from 0.
+    /// Number of buckets. Each is one unit wide; the first starts at 0.
     pub buckets: u32,
     /// Whether the output has a column with the sum of all threads (`-H`).
     pub has_sum: bool,
 }
 
-/// A run, with the content of cyclictest's output.
+/// A run, and the data that cyclictest's output contains.
 #[derive(Debug)]
 pub struct CyclictestRun {
     threads: Vec<ThreadSamples>,
@@ -177,8 +177,8 @@ impl CyclictestRun {
         })
     }
 
-    /// Returns the final line of each thread, as `-q` prints them. The process number stands where
-    /// cyclictest prints the thread's.
+    /// Returns the final line of each thread, as `-q` prints them. Where cyclictest prints a
+    /// thread's number, these lines have the number of the process.
     #[must_use]
     pub fn summary(&self) -> String {
         let width = if self.unit == Unit::Nanos { 8 } else { 5 };
@@ -322,7 +322,7 @@ impl CyclictestRun {
     }
 
     /// Returns the output of `--spike`: at most `count` samples above `limit`, with their times.
-    /// The result is empty without such a sample.
+    /// The result is empty if there is no such sample.
     #[must_use]
     pub fn spikes(&self, limit: Nanos, count: usize) -> String {
         let mut text = "\n".to_owned();
@@ -351,8 +351,8 @@ impl CyclictestRun {
         text
     }
 
-    /// Returns the output of `-b`: for a run that ended at a latency above `limit`, and for a run
-    /// without such a latency.
+    /// Returns the output of `-b`: the numbers of the threads and, if the run ended at a latency
+    /// above `limit`, that latency.
     #[must_use]
     pub fn broken(&self, limit: Nanos) -> String {
         let ids: String = self

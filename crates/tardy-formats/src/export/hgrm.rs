@@ -1,10 +1,10 @@
-//! Percentiles in the format of HdrHistogram's plotters: value in us, share of samples at or below
-//! the value, their number, and 1/(1-share).
+//! Writes percentiles in the format of HdrHistogram's plotters: value in us, share of samples at or
+//! below the value, their number, and 1/(1-share).
 //!
-//! The share rises in steps: each time the distance to 100 % has halved, five steps follow. Values
-//! are exact, while HdrHistogram writes the ends of its buckets. The last line states the buckets
-//! that HdrHistogram needs for three significant digits. Source: HdrHistogram,
-//! `outputPercentileDistribution`.
+//! The share rises in steps: five steps halve the remaining distance to 100 %, and the next steps
+//! are half as large. This format has exact values, while HdrHistogram writes the ends of its
+//! buckets. The last line states the buckets that HdrHistogram needs for three significant digits.
+//! Source: HdrHistogram, `outputPercentileDistribution`.
 
 use std::io::Write;
 
@@ -97,8 +97,8 @@ fn text(histogram: &Histogram) -> String {
     out
 }
 
-/// Returns half of the distance to 1 from the last share of the form 1 - 1/2^n: 0.5 for shares from
-/// 0, 0.25 from 0.5, 0.125 from 0.75.
+/// Returns half of the distance to 1 at the start of the interval that contains `share`: 0.5 for
+/// shares from 0 to 0.5, 0.25 from 0.5 to 0.75, 0.125 from 0.75 to 0.875, and so on.
 fn half_distance(share: f64) -> f64 {
     0.5_f64.powi((-(1.0 - share).log2()).floor() as i32 + 1)
 }

@@ -1,4 +1,5 @@
-//! All results of a run in one document: the summary, the machine, and the count of each value.
+//! Writes all results of a run into one document: the summary, the machine, and the count of each
+//! value.
 
 use std::io::Write;
 

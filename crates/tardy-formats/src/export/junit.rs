@@ -1,5 +1,5 @@
-//! A run as JUnit XML. The tests are: the deadline was met, every due time is accounted for, and
-//! the set-up was as planned.
+//! Writes a run as JUnit XML. The tests check that the deadline was met, that every due time is
+//! accounted for, and that the set-up was as planned.
 
 use std::io::Write;
 

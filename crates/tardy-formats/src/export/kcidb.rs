@@ -1,5 +1,5 @@
-//! A report for KernelCI's database, schema 5.3. An object holds one number, so the verdict and
-//! each number are separate test objects.
+//! Writes a report for KernelCI's database, schema 5.3. An object holds one number, so the verdict
+//! and each number are separate test objects.
 
 use std::io::Write;
 

@@ -1,5 +1,5 @@
-//! Signals that LAVA reads from the console: a test set for the run, test cases for the verdicts
-//! and for the accounting, and one for each metric.
+//! Writes the signals that LAVA reads from the console: a test set for the run, test cases for the
+//! verdicts and for the accounting, and one for each metric.
 //!
 //! The format prints the signals itself, so LAVA's helper `lava-test-case` is not needed (source:
 //! its documentation). A maximum beyond the deadline fails; every other metric passes.

@@ -1,5 +1,5 @@
-//! A run as Markdown, for a merge request or a wiki: verdict and warnings first, then one table per
-//! probe.
+//! Writes a run as Markdown, for a merge request or a wiki: verdict and warnings first, then one
+//! table per probe.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -149,9 +149,9 @@ fn head(numbers: Option<&Numbers>) -> Vec<String> {
     head
 }
 
-/// Returns the cells of a row. A percentile is followed by the upper end of its interval. Without
-/// an upper end, it is marked by `~`, and followed by the number of samples that an upper end
-/// needs. [`head`] makes the columns from `like`.
+/// Returns the cells of a row. A percentile is followed by the upper end of its interval. A
+/// percentile without an upper end is marked by `~`, and followed by the number of samples that an
+/// upper end needs. `like` is the series from which [`head`] made the columns.
 fn row(
     label: String,
     numbers: &Numbers,

@@ -1,17 +1,18 @@
-//! The numbers of a run as single metrics, each with a name, a value and a unit.
+//! Splits the numbers of a run into single metrics, each with a name, a value and a unit.
 
 use super::run::ExportedRun;
 
 /// One number.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Metric {
-    /// Parts of letters, digits, `.` and `_`, joined by `-`: every test system accepts such names.
+    /// The name: parts made of letters, digits, `.` and `_`, joined by `-`. Every test system
+    /// accepts such names.
     pub(super) name: String,
-    /// The value, in `unit`.
+    /// The value of the metric, in `unit`.
     pub(super) value: f64,
     /// Unit of the value: `us` or `count`.
     pub(super) unit: &'static str,
-    /// Whether the metric is a maximum, which the deadline's verdict judges.
+    /// Whether the metric is a maximum, which the verdict on the deadline judges.
     pub(super) is_max: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Samples of one probe as a NumPy array of records (format 1.0, numpy.lib.format):
+//! Writes the samples of one probe as a NumPy array of records (format 1.0, numpy.lib.format):
 //! `numpy.load(file)["latency_ns"]`.
 
 use std::io::Write;
@@ -9,7 +9,8 @@ use super::{ExportError, Exporter, Options};
 /// `--format npy`.
 pub(super) struct Npy;
 
-/// cpu is -1 for an unbound thread, copy is -1 for a single one. Due times count from the start of
+/// `cpu` is -1 for a thread that is not bound to a CPU. `copy` tells apart the threads of a probe
+/// that are not bound to CPUs; it is -1 for all other threads. Due times count from the start of
 /// the run.
 const FIELDS: &str = "[('cpu', '<i4'), ('copy', '<i4'), ('due_ns', '<i8'), ('latency_ns', '<i8'), \
                       ('skipped', '<u4')]";

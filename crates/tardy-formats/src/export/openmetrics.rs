@@ -1,5 +1,5 @@
-//! Metrics for Prometheus and for node_exporter's textfile collector. With --output, the file is
-//! replaced atomically, so the collector never reads half a file.
+//! Writes metrics for Prometheus and for node_exporter's textfile collector. With --output, the
+//! file is replaced atomically, so the collector never reads half a file.
 //!
 //! `tardy_run_info` is typed as a gauge, because collectors of the older text format refuse the
 //! type `info`.

@@ -1,6 +1,6 @@
-//! The document that `cyclictest --json` writes, for parsers of rt-tests' output. The document has
-//! the keys of rt-tests, including the two misspelt ones that contain a colon. Latencies are in
-//! whole us, rounded down, or in ns as with `-N`.
+//! Writes the document that `cyclictest --json` writes, for parsers of rt-tests' output. The
+//! document has the keys of rt-tests, including the two misspelt ones that contain a colon.
+//! Latencies are in whole us, rounded down, or in ns as with `-N`.
 //!
 //! Data for which cyclictest has no key get additional keys, which those parsers skip.
 //! `return_code` is the run's exit code: 0 if the deadline was met. The file is replaced by
@@ -114,7 +114,8 @@ pub struct DocumentHead {
     /// The user's command line.
     pub command_line: String,
     pub return_code: u8,
-    /// Number of buckets that each thread lists, from value 0 on; 0 for none.
+    /// Number of buckets that each thread lists, starting with the bucket of value 0; 0 if threads
+    /// list no buckets.
     pub buckets: u32,
     pub unit: Unit,
 }
@@ -122,7 +123,7 @@ pub struct DocumentHead {
 /// Writes the document, with these series as threads 0, 1 and so on.
 ///
 /// # Errors
-/// Returns errors of the disk.
+/// Returns an error if a series cannot be read, or if writing fails.
 pub fn write(
     run: &ExportedRun,
     series: &[&ExportedSeries],

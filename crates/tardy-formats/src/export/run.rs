@@ -142,8 +142,8 @@ impl ExportedRun {
             .find(|summary| summary.probe == *probe && summary.cpu == *cpu && summary.copy == *copy)
     }
 
-    /// Returns, for each phase, the interval in which all its loads worked on `cpu`, on the run's
-    /// clock, and the phase's name.
+    /// Returns the name of each phase, and the interval (on the run's clock) in which all its loads
+    /// worked on `cpu`.
     pub(super) fn phases(&self, cpu: Option<CpuId>) -> Vec<(Nanos, Nanos, &str)> {
         let phases = self.record.phases.iter().enumerate();
         let span = |(index, phase)| {
@@ -159,7 +159,7 @@ impl ExportedSeries {
     /// Calls `visit` with each sample, in order.
     ///
     /// # Errors
-    /// Returns errors of the disk, or the first error of `visit`.
+    /// Returns an error if reading fails, or the first error that `visit` returns.
     pub fn samples(
         &self,
         mut visit: impl FnMut(Sample) -> std::io::Result<()>,
@@ -179,7 +179,7 @@ impl ExportedSeries {
     /// stored.
     ///
     /// # Errors
-    /// Returns errors of the disk.
+    /// Returns an error if reading fails.
     pub fn histogram(&self) -> Result<Histogram, SeriesError> {
         let mut histogram = Histogram::new(Budget::ANALYSIS);
         self.file.read(&mut |chunk| {
@@ -194,7 +194,7 @@ impl ExportedSeries {
     /// Returns the number of samples in the series' file.
     ///
     /// # Errors
-    /// Returns errors of the disk.
+    /// Returns an error if reading fails.
     pub fn stored(&self) -> Result<u64, SeriesError> {
         let mut samples = 0;
         self.file

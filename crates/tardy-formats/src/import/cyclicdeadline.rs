@@ -1,6 +1,6 @@
-//! cyclicdeadline of rt-tests, JSON and summary lines: wake-ups of threads with SCHED_DEADLINE.
-//! Only extremes and the mean are known. Its summary lines are those of cyclictest without `P:`.
-//! Source: rt-tests, src/sched_deadline/cyclicdeadline.c.
+//! Reads the JSON and the summary lines of cyclicdeadline (rt-tests), which measures wake-ups of
+//! threads with SCHED_DEADLINE. Only extremes and the mean are known. The summary lines are like
+//! those of cyclictest, but lack `P:`. Source: rt-tests, src/sched_deadline/cyclicdeadline.c.
 
 use serde_json::Value;
 use tardy_core::units::Nanos;
@@ -50,7 +50,7 @@ fn parse(line: &str, unit: Unit) -> Option<ThreadLine> {
         .filter(|found| found.interval.is_some() && !found.has_priority && found.affinity.is_none())
 }
 
-/// Makes a series from a thread's counts, still without extremes.
+/// Makes a series from a thread's counts; the series has no extremes yet.
 fn thread(
     cpu: Option<u32>,
     cycles: u64,

@@ -1,5 +1,5 @@
-//! cyclictest -h and -H: one row per bucket and one column per thread; -H adds a column with the
-//! sum. Summaries follow as comments.
+//! Reads the output of cyclictest -h and -H, which has one row per bucket and one column per
+//! thread; -H adds a column with the sum. Summaries follow as comments.
 //!
 //! There are two layouts. Up to cyclictest 2.6, every bucket has a row; later versions omit empty
 //! buckets and `# Total:`. The file does not state the unit.
@@ -67,8 +67,8 @@ fn begins(lines: &[&str]) -> Vec<usize> {
         .collect()
 }
 
-/// Maximum number of columns, more than the CPUs of any machine. A file with more has another
-/// format.
+/// Maximum number of columns, which is more than the number of CPUs of any machine. A file with
+/// more columns has another format.
 const COLUMNS_MAX: usize = 65_536;
 
 #[derive(Default)]
@@ -152,8 +152,8 @@ fn read(
         let overflows = value("Histogram Overflows", thread).map_or(0, |count| count.max(0) as u64);
         let samples = in_rows.saturating_add(overflows);
         let max = maxima[thread];
-        // The rows contain no sample of this thread, yet it has a maximum: all its samples lie
-        // beyond the rows, and only the overflow line could state their number.
+        // The rows contain no sample of this thread, but the thread has a maximum. So all its
+        // samples lie beyond the rows, and only the overflow line could state their number.
         if samples == 0 && max > 0 && value("Histogram Overflows", thread).is_none() {
             let expected = format!("`# Histogram Overflows:` with {threads} counts");
             return Err(source.expected(table.last_line, expected, "the end of the file"));
@@ -215,7 +215,7 @@ impl Table {
                 interval_us: settings.period.map(|period| period.get() / 1_000),
             })
         };
-        // Without rows there are no columns, and each thread has only its mean.
+        // If there are no rows, there are no columns, and each thread has only its mean.
         let threads = if self.rows.is_empty() {
             threads
         } else {
@@ -227,8 +227,8 @@ impl Table {
     }
 }
 
-/// Corrects a minimum above the maximum: a negative number that was printed as unsigned, in 32
-/// bits.
+/// Corrects a minimum that exceeds the maximum because a negative number was printed as unsigned,
+/// in 32 bits.
 fn signed(min: i64, max: i64) -> i64 {
     if min > max && (1 << 31..1 << 32).contains(&min) {
         min - (1 << 32)
@@ -253,7 +253,8 @@ fn table(source: &Source, text: &str) -> Result<Table, ImportError> {
             if let Some((name, values)) = comment.split_once(':')
                 && FOOTERS.contains(&name)
             {
-                // A number that exceeds i64 is negative: cyclictest printed it as unsigned.
+                // A number that exceeds i64 stands for a negative number, which cyclictest printed
+                // as unsigned.
                 let number = |value: &str| {
                     value
                         .parse()
@@ -278,7 +279,7 @@ fn table(source: &Source, text: &str) -> Result<Table, ImportError> {
             row(source, &mut table, line, &text)?;
         }
     }
-    // A truncated last number would be too small.
+    // If the text is truncated, its last number may lack digits and so be too small.
     let last = text.lines().next_back().unwrap_or_default();
     if !text.ends_with('\n')
         && let Some(maxima) = last.strip_prefix("# Max Latencies:")
@@ -295,7 +296,7 @@ fn table(source: &Source, text: &str) -> Result<Table, ImportError> {
 /// Width in digits to which the numbers below the rows are padded.
 const DIGITS: usize = 5;
 
-/// Shell prompt of NuttX, in a log of a serial line.
+/// Shell prompt of NuttX, which a log of a serial line may contain.
 const NUTTX_PROMPT: &str = "nsh>";
 
 const FOOTERS: [&str; 5] = [

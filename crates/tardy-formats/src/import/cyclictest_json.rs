@@ -1,6 +1,6 @@
-//! `cyclictest --json`, and the output of `tardy export --format rt-tests-json`. The histogram
-//! omits samples beyond the last bucket: their number is the number of cycles minus the sum of the
-//! buckets.
+//! Reads the output of `cyclictest --json` and of `tardy export --format rt-tests-json`. The
+//! histogram omits samples beyond the last bucket: their number is the number of cycles minus the
+//! sum of the buckets.
 
 use serde_json::Value;
 use tardy_core::units::Nanos;
@@ -121,7 +121,7 @@ fn counted(
         skipped,
         ..StatedTotals::default()
     };
-    // Without a cycle, the minimum is the initial value of the tool's variable.
+    // If the thread made no cycle, the minimum is the initial value of the tool's variable.
     if cycles > 0 {
         let stated = |key: &str| tool_json::nanos(thread, key, unit.nanos());
         counted.stated.min_ns = stated("min").map(|value| Nanos(value as i64));

@@ -1,6 +1,6 @@
-//! cyclictest's summary lines, printed once with -q, and repeatedly without it: `T: 0 ( 1234) P:95
-//! I:1000 C: 500 Min: 19 Act: 20 Avg: 23 Max: 44`. Only extremes and the mean are known; of
-//! repeated lines the last one counts.
+//! Reads cyclictest's summary lines, which are printed once with -q, and repeatedly without it:
+//! `T: 0 ( 1234) P:95 I:1000 C: 500 Min: 19 Act: 20 Avg: 23 Max: 44`. Only extremes and the mean
+//! are known; if a line is repeated, the last one counts.
 
 use std::collections::BTreeMap;
 
@@ -38,11 +38,11 @@ pub(super) const THREAD_NOTE: &str =
 #[derive(Debug, Clone)]
 pub(super) struct ThreadLine {
     pub(super) thread: u32,
-    /// The kernel's number of the thread, which stays the same in all lines of a run.
+    /// The kernel's ID of the thread, which stays the same in all lines of a run.
     process: String,
     /// Whether the line has `P:`.
     pub(super) has_priority: bool,
-    /// Value of `A:`. Only jitterdebugger prints it.
+    /// Value of `A:`. Only jitterdebugger prints this value.
     pub(super) affinity: Option<u32>,
     /// Value of `I:`, always in us.
     pub(super) interval: Option<Nanos>,
@@ -108,8 +108,9 @@ impl ThreadLine {
         (self.thread, self.process, self.cycles)
     }
 
-    /// Copies the extremes and the mean into `stated`. Without a cycle they are left out, because
-    /// the minimum is then the initial value of the tool's variable.
+    /// Copies the extremes and the mean into `stated`. If the thread made no cycle, the extremes
+    /// and the mean are left out, because the minimum is then the initial value of the tool's
+    /// variable.
     pub(super) fn state_extremes(&self, stated: &mut StatedTotals) {
         if self.cycles > 0 {
             stated.min_ns = Some(Nanos(self.min));

@@ -1,14 +1,15 @@
-//! cyclictest -v: one line per sample, `thread: cycle: value`. The file can be large, so the reader
-//! is optimised for speed.
+//! Reads the output of cyclictest -v, which has one line per sample: `thread: cycle: value`. The
+//! file can be large, so the reader is optimised for speed.
 //!
 //! The lines lack due times. This module computes the due times from the interval. After a late
 //! wake-up, cyclictest skips the due times that have passed, without counting them. So a sample
 //! that is late by k intervals implies k skipped due times. Source: rt-tests,
 //! src/cyclictest/cyclictest.c, `timerthread`.
 //!
-//! Caution: cyclictest passes samples through a ring of 16,384 per thread, and does not notice when
-//! the writer overwrites samples that were not read yet. Old cycle numbers then carry newer values,
-//! and each value appears again 16,384 cycles later. This module detects such output.
+//! Caution: cyclictest passes samples through a ring buffer of 16,384 samples per thread, and does
+//! not notice when the writer overwrites samples that were not read yet. Old cycle numbers then
+//! carry newer values, and each value appears again 16,384 cycles later. This module detects such
+//! output.
 //!
 //! The latency at which cyclictest stopped (-b) is not among the printed samples, and no sample
 //! follows it. cyclictest prints this latency on its own below the samples, and this module adds it
@@ -40,14 +41,15 @@ pub(super) const FORMAT: Format = Format {
 const BUFFER_BYTES: usize = 1 << 20;
 /// Maximum length of a line; cyclictest writes shorter ones.
 const LINE_BYTES_MAX: usize = 4096;
-/// Samples in cyclictest's ring of each thread (`VALBUF_SIZE`).
+/// Number of samples that cyclictest's ring holds for each thread (`VALBUF_SIZE`).
 const RING: usize = 16_384;
-/// If this many successive values equal those 16,384 cycles later, the ring was overwritten before
-/// it was read. This rule applies only if an eighth of the values differ from their predecessor.
+/// If this many successive values equal the values 16,384 cycles later, the ring was overwritten
+/// before it was read. This rule applies only if an eighth of the values differ from their
+/// predecessor.
 const ALIASED_MIN: u32 = 512;
 /// Maximum number of samples that are held back until their unit is known.
 const HELD_MAX: usize = 4096;
-/// Maximum number of threads. Thread numbers from this one on cannot come from cyclictest.
+/// Maximum number of threads. Thread numbers at or above this limit cannot come from cyclictest.
 const THREADS_MAX: u32 = CPU_MAX + 1;
 
 struct Thread {
@@ -78,7 +80,7 @@ struct Row {
 struct Reader<'a> {
     /// The unit, absent until enough samples have revealed it.
     unit: Option<Unit>,
-    /// The samples that wait for the unit.
+    /// Samples that are held back until the unit is known.
     held: Vec<Row>,
     notes: Vec<String>,
     settings: &'a Settings,
@@ -88,7 +90,7 @@ struct Reader<'a> {
     threads: Vec<Thread>,
     /// Index in `threads` of each thread number.
     places: Vec<Option<usize>>,
-    /// The lines below the samples, after a stop.
+    /// The lines that cyclictest prints below the samples after a stop.
     stop: Stop,
 }
 
@@ -592,7 +594,7 @@ impl Cursor<'_> {
         let mut value = 0_u64;
         let mut digits = 0;
         while let [digit @ b'0'..=b'9', rest @ ..] = self.bytes {
-            // Nineteen digits cannot overflow.
+            // A number of nineteen digits cannot overflow.
             if digits == 19 {
                 return None;
             }

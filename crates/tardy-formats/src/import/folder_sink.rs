@@ -46,7 +46,7 @@ pub struct ImportResult {
 /// Reads `path` in `format`, or in the detected format, and writes the run folder `out`.
 ///
 /// # Errors
-/// Returns [`ImportError`]. `out` is then not created, or stays as it was.
+/// Returns [`ImportError`]. After an error, `out` does not exist or is unchanged.
 pub fn import(
     path: &Path,
     format: Option<&'static Format>,

@@ -1,5 +1,6 @@
-//! HdrHistogram's log (.hlog): one histogram per interval, in base64, with or without a tag. The
-//! intervals of one tag become one series, without their times. The file does not state the unit.
+//! Reads HdrHistogram's log (.hlog), which has one histogram per interval, in base64, with or
+//! without a tag. The intervals of one tag become one series, without their times. The file does
+//! not state the unit.
 
 use std::collections::BTreeMap;
 

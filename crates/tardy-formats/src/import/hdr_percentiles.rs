@@ -1,8 +1,8 @@
-//! HdrHistogram's percentile listing (.hgrm): value, share of samples at or below the value, their
-//! number, and 1/(1-share).
+//! Reads HdrHistogram's percentile listing (.hgrm). Each row has a value, the share of samples at
+//! or below the value, their number, and 1/(1-share).
 //!
-//! Samples between the values of two lines count at the larger value, so that no percentile looks
-//! better than it was. The file lacks the unit.
+//! Samples between the values of two lines are counted at the larger value, so that no percentile
+//! looks better than it was. The file lacks the unit.
 
 use tardy_core::units::Nanos;
 use tardy_run::imported::StatedTotals;

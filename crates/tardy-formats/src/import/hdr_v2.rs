@@ -1,4 +1,4 @@
-//! One histogram in HdrHistogram's encoding V2, plain or deflated.
+//! Reads one histogram in HdrHistogram's encoding V2, plain or deflated.
 //!
 //! ```text
 //! deflated   i32 0x1c849314, i32 bytes, zlib of the plain encoding
@@ -124,7 +124,7 @@ impl Buckets {
         }
     }
 
-    /// Returns the largest value of the bucket `index`; `None` if it is not below 2^63.
+    /// Returns the largest value of the bucket `index`; `None` if this value is 2^63 or larger.
     fn end_of(&self, index: u64) -> Option<i64> {
         let half = 1_u64 << self.half_bits;
         let (bucket, within) = match index >> self.half_bits {

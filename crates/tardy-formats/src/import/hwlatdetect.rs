@@ -1,9 +1,10 @@
-//! hwlatdetect of rt-tests: gaps between clock reads with interrupts off, above a threshold. The
-//! gaps are no wake-up latencies, and are never compared with them.
+//! Reads the output of hwlatdetect (rt-tests). The tool looks for gaps between clock reads while
+//! interrupts are off, and lists those above a threshold. The gaps are not wake-up latencies, and
+//! are never compared with them.
 //!
 //! Each line `ts:` describes one sampling window by its two longest gaps: one within an iteration
-//! of the loop, one between two iterations. The longer one counts. Gaps below the threshold have no
-//! line. Source: rt-tests, src/hwlatdetect/hwlatdetect.py.
+//! of the loop, one between two iterations. Only the longer of the two counts. Gaps below the
+//! threshold have no line. Source: rt-tests, src/hwlatdetect/hwlatdetect.py.
 
 use std::collections::BTreeMap;
 

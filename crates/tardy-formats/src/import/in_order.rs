@@ -1,8 +1,8 @@
-//! Values whose order is known, but not their times. If the period is known, due times are derived
-//! from it.
+//! Stores values whose order is known, but whose times are unknown. If the period is known, due
+//! times are derived from it.
 //!
-//! Without a period, the n-th value gets the due time n ns, and the folder records that times are
-//! unknown. Such a run has no length, no rate and no chart over time.
+//! If the period is unknown, the n-th value gets the due time n ns, and the folder records that
+//! times are unknown. Such a run has no length, no rate and no chart over time.
 
 use std::io;
 
@@ -29,7 +29,7 @@ pub(super) struct InOrder<'a> {
     step: i64,
     due: i64,
     has_times: bool,
-    /// The largest power of ten, in ns and at most the file's unit, that divides all values.
+    /// The largest power of ten, in ns, that divides all values and is at most the file's unit.
     resolution: i64,
 }
 
@@ -37,7 +37,7 @@ impl<'a> InOrder<'a> {
     /// Opens the series of `probe`.
     ///
     /// # Errors
-    /// Returns errors of the disk.
+    /// Returns an error if writing fails.
     pub(super) fn open(
         sink: &'a mut dyn Sink,
         (probe, cpu): (&str, Option<u32>),
@@ -66,10 +66,10 @@ impl<'a> InOrder<'a> {
         })
     }
 
-    /// Appends a value. Returns `None` if the next due time would not be below [`TIME_MAX`].
+    /// Appends a value. Returns `None` if the next due time would be [`TIME_MAX`] or later.
     ///
     /// # Errors
-    /// Returns errors of the disk.
+    /// Returns an error if writing fails.
     pub(super) fn push(&mut self, latency: i64) -> io::Result<Option<()>> {
         while latency % self.resolution != 0 {
             self.resolution /= 10;

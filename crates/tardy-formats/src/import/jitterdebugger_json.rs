@@ -1,5 +1,5 @@
-//! jitterdebugger's results.json. Its histogram omits samples beyond the last bucket; their number
-//! follows from the stated count. jitterdebugger skips no due time.
+//! Reads jitterdebugger's results.json. The histogram in this JSON omits samples beyond the last
+//! bucket; their number follows from the stated count. jitterdebugger skips no due time.
 
 use serde_json::Value;
 use tardy_core::units::Nanos;

@@ -1,7 +1,7 @@
-//! jitterdebugger's samples: binary records of 28 bytes (thread u32, seconds i64, nanoseconds i64,
-//! value u64, little-endian), or text lines `cpu;s.ns;value`.
+//! Reads jitterdebugger's samples: binary records of 28 bytes (thread u32, seconds i64, nanoseconds
+//! i64, value u64, little-endian), or text lines `cpu;s.ns;value`.
 //!
-//! A sample carries the time of its wake-up. Subtracting the latency gives the due time, to the
+//! Each sample contains the time of its wake-up. Subtracting the latency gives the due time, to the
 //! resolution of the file. jitterdebugger skips no due times, so they form a regular grid.
 //!
 //! The file does not state the unit of its latencies. Due times are regular only if the latency is
@@ -88,7 +88,8 @@ impl Row {
         })
     }
 
-    /// Returns the due time if the value has `unit`; `None` if no clock can show that time.
+    /// Returns the due time that follows if the value is in `unit`; `None` if no monotonic clock
+    /// can have shown that time.
     fn due(&self, unit: i64) -> Option<i64> {
         let latency = self
             .value
@@ -293,8 +294,8 @@ impl<'a> Threads<'a> {
             .first()
             .and_then(|row| row.due(unit))
             .unwrap_or_default();
-        // Due times are known only to the file's resolution. The grid starts one unit early, and
-        // due times may differ from the grid by up to two units.
+        // Due times are known only with the resolution of the file. The grid starts one unit early,
+        // and due times may differ from the grid by up to two units.
         let start = first - unit;
         let schedule = Schedule::Grid {
             period: Nanos(period),

@@ -1,6 +1,6 @@
-//! jitterdebugger -v: one line per thread, printed repeatedly. The last line of a thread counts.
-//! Only extremes and the mean are known. jitterdebugger skips no due time. Source: jitterdebugger,
-//! jitterdebugger.c.
+//! Reads the output of jitterdebugger -v, which repeatedly prints one line per thread. Only the
+//! last line of each thread counts. Only extremes and the mean are known. jitterdebugger skips no
+//! due time. Source: jitterdebugger, jitterdebugger.c.
 
 use tardy_core::units::Nanos;
 use tardy_run::imported::StatedTotals;

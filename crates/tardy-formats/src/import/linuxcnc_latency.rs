@@ -1,9 +1,10 @@
-//! `latency-histogram --nox` of LinuxCNC: a line per thread, printed repeatedly, with the extremes
-//! since the start. `latency-test` and the graphical histogram write no text.
+//! Reads the output of LinuxCNC's `latency-histogram --nox`, which repeatedly prints a line per
+//! thread, with the extremes since the start. `latency-test` and the graphical histogram write no
+//! text.
 //!
-//! A value is the time between two wake-ups minus the period, not the latency of a wake-up: a
-//! constant latency is invisible in it. The lines state neither the period nor the number of
-//! samples. Source: LinuxCNC, scripts/latency-histogram, src/hal/components/latencybinstream.comp.
+//! A value is the time between two wake-ups minus the period, not the latency of a wake-up, so a
+//! constant latency is invisible. The lines state neither the period nor the number of samples.
+//! Source: LinuxCNC, scripts/latency-histogram, src/hal/components/latencybinstream.comp.
 
 use tardy_core::units::Nanos;
 use tardy_run::imported::StatedTotals;
@@ -68,7 +69,7 @@ fn value(text: &str, key: &str) -> Option<i64> {
     nanos(&behind[..end], Unit::Us)
 }
 
-/// Returns whether the last value of the line still has its unit, so that the line is complete.
+/// Returns whether the line is complete, which means that a unit follows its last value.
 fn is_whole(text: &str) -> bool {
     text.contains("sdev:") && text.ends_with(['s', 'S'])
 }

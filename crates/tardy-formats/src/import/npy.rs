@@ -1,6 +1,6 @@
-//! Arrays of NumPy (.npy, format 1 to 3, numpy.lib.format): one dimension, either of numbers or of
-//! records. For records, --column selects a field. Pickled objects are refused, because unpickling
-//! them runs code.
+//! Reads NumPy arrays (.npy, format 1 to 3, numpy.lib.format) that have one dimension and consist
+//! of numbers or of records. For records, --column selects a field. Pickled objects are refused,
+//! because unpickling them runs code.
 
 use std::io::Read;
 
@@ -307,7 +307,7 @@ impl Number {
         })
     }
 
-    /// Converts a value to ns. The error describes a value that is not a time.
+    /// Converts a value to ns. If the value is not a time, the error describes it.
     fn nanos(self, bytes: &[u8], unit: Unit) -> Result<i64, String> {
         // The least significant byte comes first; the rest of the word is filled with the sign, or
         // with zeros.

@@ -1,10 +1,10 @@
-//! OSADL's RT Dataset: the JSON behind a latency plot of OSADL's QA farm, made from the histogram
-//! and the maxima of one run of cyclictest.
+//! Reads OSADL's RT Dataset: the JSON behind a latency plot of OSADL's QA farm, made from the
+//! histogram and the maxima of one run of cyclictest.
 //!
-//! The first row lists the buckets, each further row the counts of a core. Rows omit samples beyond
-//! the last bucket; only a maximum beyond it reveals that there were any. The stated number of
-//! cycles is the requested one; a thread may have run fewer. Source: github.com/osadl/Latencyplot,
-//! README.md and src/mk-rtdataset.py.
+//! The first row lists the buckets; each further row lists the counts of a core. Rows omit samples
+//! beyond the last bucket; only a maximum beyond it reveals that there were any. The stated number
+//! of cycles is the requested one; a thread may have run fewer. Source:
+//! github.com/osadl/Latencyplot, README.md and src/mk-rtdataset.py.
 
 use serde_json::Value;
 use tardy_core::cpu::CpuList;
@@ -105,7 +105,7 @@ fn read(
         let in_rows = counted.in_buckets();
         let max = maxima.get(index).copied().flatten().map(in_unit);
         let missing = cycles.unwrap_or(0).saturating_sub(in_rows);
-        // Without a maximum, all missing samples may lie beyond the rows.
+        // If no maximum is stated, all missing samples may lie beyond the rows.
         let is_beyond = max.is_none_or(|max| max >= end);
         let beyond = if is_beyond { missing } else { 0 };
         if missing > 0 && !is_beyond {

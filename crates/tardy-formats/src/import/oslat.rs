@@ -1,6 +1,7 @@
-//! oslat, text and JSON: times between two reads of the cycle counter in a busy loop. These times
-//! are not wake-up latencies, and are never compared with wake-up latencies. Buckets are named by
-//! their upper end. The last bucket also holds all larger values.
+//! Reads the text and the JSON of oslat, which measures the times between two reads of the cycle
+//! counter in a busy loop. These times are not wake-up latencies, and are never compared with
+//! wake-up latencies. Buckets are named by their upper end. The last bucket also holds all larger
+//! values.
 
 use serde_json::Value;
 use tardy_core::units::Nanos;
@@ -101,7 +102,7 @@ fn read_text(
             ));
         }
         if name == "Maximum" && !text.trim_end().ends_with("(us)") {
-            // A truncated number would be too small.
+            // A number that lost digits by truncation would be too small.
             return Err(source.expected(line, "maxima that end in `(us)`", &text));
         }
         let bad = || source.expected(line, "a number for each core", &text);
@@ -189,16 +190,16 @@ fn read_json(
     Ok(imported)
 }
 
-/// Limits the highest bucket to the maximum, if the maximum lies in it: from rt-tests 2.7 on, the
-/// name of a bucket is above all of its values. If the maximum lies beyond the last bucket, the
-/// values in that bucket are unknown.
+/// Limits the highest bucket to the maximum, if the maximum lies in it. This is necessary because,
+/// since rt-tests 2.7, the name of a bucket is larger than all of its values. If the maximum lies
+/// beyond the last bucket, the values in that bucket are unknown.
 fn finish(series: &mut [BucketSeries], last_bucket: Option<i64>, imported: &mut ImportedRun) {
     let ends = series.iter().flat_map(|counted| &counted.buckets);
     let mut ends: Vec<i64> = ends.map(|&(end, _)| end).collect();
     ends.sort_unstable();
     let before = |end: i64| ends[..ends.partition_point(|&other| other < end)].last();
     // All buckets have the same width. If the file omits rows, only a multiple of the width can be
-    // seen.
+    // derived.
     let width = ends
         .iter()
         .fold(0, |width, &end| divisor(width, end - ends[0]));

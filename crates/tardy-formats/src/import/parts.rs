@@ -16,7 +16,8 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    /// Returns the text with the lines of other parts made empty, which keeps line numbers.
+    /// Returns the text with the lines of other parts made empty, so that line numbers stay the
+    /// same.
     pub(super) fn apply(self, source: &Source, text: String) -> Result<String, ImportError> {
         let lines: Vec<&str> = text.lines().collect();
         let mut begins = (self.parts)(&lines);
@@ -56,8 +57,8 @@ fn listed(begins: &[usize]) -> String {
     }
 }
 
-/// Finds no starts. This is for formats with only one measurement per file, and for formats with a
-/// reader that detects a second measurement itself.
+/// Finds no starts. This function is for formats with only one measurement per file, and for
+/// formats with a reader that detects a second measurement itself.
 pub(super) fn one(_: &[&str]) -> Vec<usize> {
     Vec::new()
 }
@@ -71,7 +72,7 @@ pub(super) fn at(lines: &[&str], is_begin: impl Fn(&str) -> bool) -> Vec<usize> 
         .collect()
 }
 
-/// Returns the lines of the braces that open JSON documents.
+/// Returns the lines with the braces that open JSON documents.
 pub(super) fn documents(lines: &[&str]) -> Vec<usize> {
     let (mut begins, mut depth, mut is_text) = (Vec::new(), 0_i64, false);
     for (at, line) in lines.iter().enumerate() {

@@ -44,8 +44,8 @@ fn uncommented(line: &str) -> &str {
     behind.strip_prefix(' ').unwrap_or(behind)
 }
 
-/// Returns whether all lines are comments, and one of them contains results: a report pasted into a
-/// script. Tools do not print results after `# `.
+/// Returns whether all lines are comments and one of them contains results, as in a report that was
+/// pasted into a script. Tools do not print results after `# `.
 fn is_comment(text: &str) -> bool {
     if !text.trim_start().starts_with("# ") {
         return false;
@@ -80,13 +80,13 @@ fn joined(text: String) -> String {
     out
 }
 
-/// Returns whether a line about a thread is complete: it has its last value.
+/// Returns whether a line about a thread is complete, which means that it has its last value.
 fn is_ended(line: &str) -> bool {
     let behind = line.rsplit_once("Max:").map(|(_, behind)| behind.trim());
     behind.is_some_and(|value| !value.is_empty())
 }
 
-/// Returns whether a line is the second half of a broken one: the last names and values.
+/// Returns whether a line is the second half of a broken line, which has the last names and values.
 fn is_rest(line: &str) -> bool {
     let mut words = line.split_whitespace().peekable();
     words.peek().is_some()

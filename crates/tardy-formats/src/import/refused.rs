@@ -1,5 +1,5 @@
-//! Known tools whose output is refused, with the reason. The numbers in such output may not be
-//! latencies, so the file is not passed on to more general importers.
+//! Lists known tools whose output is refused, with the reason. The numbers in such output may not
+//! be latencies, so the file is not passed on to more general importers.
 
 /// A sign by which a file is recognised.
 enum Sign {
@@ -13,7 +13,7 @@ enum Sign {
     Anywhere(&'static str),
 }
 
-/// Sign, tool, and why its output is refused.
+/// The sign of a file, what the file is or which tool wrote it, and why the file is refused.
 const KNOWN: &[(Sign, &str, &str)] = &[
     (
         Sign::Magic(b"PERFILE2"),

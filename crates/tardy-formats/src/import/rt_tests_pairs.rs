@@ -1,11 +1,11 @@
-//! pmqtest, ptsematest, svsematest and sigwaittest of rt-tests, JSON and text: pairs of threads, in
-//! which one wakes the other. Only extremes and mean of a pair are known. Source: rt-tests,
-//! src/pmqtest/pmqtest.c and the sources of the others.
+//! Reads the JSON and the text of pmqtest, ptsematest, svsematest and sigwaittest (rt-tests), which
+//! measure pairs of threads in which one wakes the other. Only extremes and mean of a pair are
+//! known. Source: rt-tests, src/pmqtest/pmqtest.c and the sources of the others.
 //!
 //! Caution: a pair rests for its interval after each wake-up, so there is no schedule and nothing
-//! can be skipped. Of a latency, only the part below a second is counted (`tv_usec`). Only two
-//! things in the text show the tool: a command line above it, and the `TO` of pmqtest's time-outs.
-//! Older versions do not print `TO`.
+//! can be skipped. The tools ignore whole seconds of a latency and count only the rest (`tv_usec`).
+//! Only two things in the text reveal which tool wrote it: a command line above it, and the `TO` of
+//! pmqtest's time-outs. Older versions do not print `TO`.
 
 use std::collections::BTreeMap;
 
@@ -73,7 +73,7 @@ impl Pair {
             skipped: Some(0),
             ..StatedTotals::default()
         };
-        // Without a sample, the minimum is the initial value of the tool's variable.
+        // If there is no sample, the minimum is the initial value of the tool's variable.
         if self.samples != Some(0) {
             counted.stated = StatedTotals {
                 min_ns: self.min.map(Nanos),

@@ -1,6 +1,6 @@
-//! rteval's summary.xml: the results of its cyclictest or timerlat, one series per core. rteval 1
-//! has cyclictest's element below the root, with cyclictest's command line as text; later versions
-//! have it below `Measurements`.
+//! Reads rteval's summary.xml, which has the results of rteval's cyclictest or timerlat, one series
+//! per core. rteval 1 has cyclictest's element below the root, with cyclictest's command line as
+//! text; later versions have it below `Measurements`.
 //!
 //! Caution: rteval states the highest non-empty bucket as the maximum, so samples beyond it
 //! appear in no number, or only in the count of samples. If cyclictest stopped at a latency (-b),
@@ -152,8 +152,8 @@ fn read(
     Ok(imported)
 }
 
-/// Returns whether the file contains cyclictest's own maxima: rteval 3.8 and later omit all
-/// statistics if a sample lies beyond the histogram.
+/// Returns whether the file contains cyclictest's own maxima. This is so since rteval 3.8, which
+/// omits all statistics if a sample lies beyond the histogram.
 pub(super) fn has_true_maxima(version: &str) -> bool {
     let mut numbers = version
         .split('.')
@@ -250,7 +250,7 @@ fn counted<'a, 'input>(
 }
 
 /// Counts the samples beyond the highest bucket at the stated maximum. If the maximum is the
-/// highest bucket itself, only a lower bound of their latencies is known.
+/// highest bucket itself, only a lower bound of the latencies of these samples is known.
 fn place_beyond(counted: &mut BucketSeries, samples: u64, unit: i64) {
     let (beyond, max) = (
         samples.saturating_sub(counted.in_buckets()),
@@ -262,7 +262,7 @@ fn place_beyond(counted: &mut BucketSeries, samples: u64, unit: i64) {
     match max.filter(|max| max.get() > highest.0) {
         None if beyond > 0 => {
             let from = highest.0.saturating_add(unit);
-            // The stated maximum and mean exclude samples without a bucket.
+            // The stated maximum and mean exclude samples that are in no bucket.
             (counted.stated.max_ns, counted.stated.mean_ns) = (None, None);
             counted.overflow(beyond, from);
         }
@@ -361,8 +361,8 @@ fn head(root: Node<'_, '_>) -> ImportedRun {
 }
 
 /// Returns the line of the first tag with more than [`ATTRIBUTES_MAX`] attributes, and their
-/// number. The parser compares each attribute of an element with all others: 30,000 of them would
-/// take half a minute.
+/// number. The parser compares each attribute of an element with all others, so 30,000 attributes
+/// would take half a minute.
 fn crowded_tag(text: &str) -> Option<(u64, usize)> {
     let mut line = 1;
     for part in text.split('<') {
@@ -487,7 +487,8 @@ mod tests {
         let whole = include_str!("../../../tardy/tests/data/import/rteval-summary.synth.xml");
         let core = r#"<samples>100</samples><minimum unit="us">17</minimum><maximum unit="us">40</maximum>"#;
         assert!(whole.contains(core));
-        // The text that rteval writes if three of 103 samples lie beyond -h.
+        // The text that rteval writes if three of 103 samples lie beyond the histogram's limit
+        // (-h).
         let beyond = whole.replace(core, r#"<samples>103</samples><minimum unit="us">20</minimum><maximum unit="us">20</maximum>"#);
         let mut sink = StatedSink(Vec::new());
         let imported = FORMAT

@@ -1,4 +1,5 @@
-//! rteval's report as text: the statistics of the system and of each core, without histograms.
+//! Reads rteval's report as text, which has the statistics of the system and of each core, without
+//! histograms.
 //!
 //! Caution: the system's numbers cover all cores, even cores whose lines were removed from the
 //! text. As in summary.xml, the numbers of old versions leave out latencies beyond the last bucket.
@@ -27,7 +28,7 @@ pub(super) const FORMAT: Format = Format {
     is_binary: false,
 };
 
-/// The owner of the statistics that follow.
+/// The system or the core to which the following statistics belong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
     System,

@@ -1,5 +1,5 @@
-//! The text that rtla prints below its tables: how many events it missed, and its analysis of the
-//! latency at which it stopped. Source: Linux, tools/tracing/rtla/src/osnoise.c, timerlat_aa.c.
+//! Reads the text that rtla prints below its tables: how many events it missed, and its analysis of
+//! the latency at which it stopped. Source: Linux, tools/tracing/rtla/src/osnoise.c, timerlat_aa.c.
 
 use tardy_core::units::Nanos;
 
@@ -50,7 +50,7 @@ pub(super) fn apply(text: &str, series: &mut [BucketSeries]) -> Vec<String> {
 fn raise(series: &mut [BucketSeries], probe: &str, cpu: Option<u32>, value: i64) -> Option<String> {
     let of_hit = |counted: &&mut BucketSeries| counted.probe == probe && counted.cpu == cpu;
     let stated = &mut series.iter_mut().find(of_hit)?.stated;
-    // The table has whole units, rounded down, so a smaller difference is no contradiction.
+    // The table has whole units, rounded down, so a smaller difference does not contradict it.
     let max = stated.max_ns?;
     let is_above = value >= max.get().saturating_add(stated.resolution_ns.get());
     is_above.then(|| {

@@ -1,13 +1,14 @@
-//! `rtla timerlat hist` and `rtla osnoise hist`: a row per bucket, a column per CPU. timerlat
-//! prints up to three columns per CPU: the timer's interrupt, the kernel's thread, and the return
-//! to user space. Each kind of column becomes a probe.
+//! Reads the output of `rtla timerlat hist` and `rtla osnoise hist`, which has a row per bucket and
+//! a column per CPU. timerlat prints up to three columns per CPU: the timer's interrupt, the
+//! kernel's thread, and the return to user space. Each kind of column becomes a probe.
 //!
-//! Caution: buckets may be wider than a unit (-b). Only the names of the rows show the width.
-//! Each sample counts at the end of its bucket, so that no percentile looks better than it was.
-//! Empty rows are omitted. With --no-summary, the file has no maximum, so the end of the last row
-//! with samples limits it. osnoise measures intervals without the CPU, not wake-up latencies. Files
-//! without the names of the columns (--no-header) or of the rows (--no-index) are refused. Source:
-//! Linux, tools/tracing/rtla/src/timerlat_hist.c, osnoise_hist.c.
+//! Caution: buckets may be wider than a unit (-b). Only the names of the rows show the width. Each
+//! sample is counted at the end of its bucket, so that no percentile looks better than it was.
+//! Empty rows are omitted. With --no-summary, the file states no maximum, so the import uses the
+//! end of the last row with samples as an upper limit. osnoise measures intervals in which a task
+//! did not have the CPU, not wake-up latencies. Files without the names of the columns
+//! (--no-header) or of the rows (--no-index) are refused. Source: Linux,
+//! tools/tracing/rtla/src/timerlat_hist.c, osnoise_hist.c.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +52,7 @@ fn begins(lines: &[&str]) -> Vec<usize> {
 const FOOTERS: [&str; 5] = ["over", "count", "min", "avg", "max"];
 const NO_SUMMARY_NOTE: &str = "the file has no summary (--no-summary): a maximum is the upper end of \
                                the last row with samples";
-/// Quantity of osnoise's values.
+/// Name of the quantity that osnoise measures.
 const NOISE: &str = "noise";
 
 fn is_of(head: &[u8], title: &str, quantity: &str) -> bool {
@@ -181,8 +182,8 @@ fn read(
             "the end of the file",
         ));
     }
-    // With --no-summary, only `over:` follows the rows. This suffices if no sample lies beyond the
-    // rows.
+    // With --no-summary, only `over:` follows the rows. This line suffices if no sample lies beyond
+    // the rows.
     let is_beyond = |value: &String| value.as_str() != "0";
     let wanted = match footers.get("over") {
         None => Some("over"),
@@ -214,7 +215,8 @@ fn read(
         (in_unit, width),
         last_line,
     )?;
-    // A single row named 0 is as wide as the values that it holds.
+    // If row 0 is the only row, no other row shows the width, so the row must be wide enough for
+    // the largest value.
     let in_rows = columns
         .iter()
         .filter(|counted| counted.stated.overflow.is_none());
@@ -328,7 +330,7 @@ fn finish(
         };
         if samples > 0 {
             counted.stated.min_ns = time(number("min")?).map(Nanos);
-            // Without a stated maximum, the largest sample may lie at the end of its bucket.
+            // If no maximum is stated, the largest sample may lie at the end of its bucket.
             let top = counted.buckets.last();
             let top = top.map(|(bucket, _)| bucket.saturating_add(width - unit.nanos()));
             counted.stated.max_ns = time(number("max")?).or(top).map(Nanos);
@@ -337,7 +339,7 @@ fn finish(
                 .filter(|mean| mean.is_finite());
             counted.stated.mean_ns = mean.map(|mean| mean * unit.nanos() as f64);
         }
-        // Without a stated maximum, the end of the last bucket limits it.
+        // If no maximum is stated, the maximum is at most the end of the last bucket.
         if let (None, 0, Some(&(last, _))) = (counted.stated.max_ns, over, counted.buckets.last()) {
             counted.stated.max_ns = Some(Nanos(last.saturating_add(width - unit.nanos())));
         }

@@ -1,6 +1,7 @@
-//! `rtla timerlat top`: a row per CPU with the extremes and the mean of the timer's interrupt, the
-//! kernel's thread, and the return to user space. Each is a separate probe, as in `timerlat hist`.
-//! The table is printed repeatedly; the last one counts.
+//! Reads the output of `rtla timerlat top`, which has a row per CPU with the extremes and the mean
+//! of the timer's interrupt, the kernel's thread, and the return to user space. The interrupt, the
+//! thread and the return to user space each become a separate probe, as in `timerlat hist`. The
+//! table is printed repeatedly; the last one counts.
 //!
 //! Caution: `COUNT` counts the interrupts, so a row with 0 may still have a latency of the
 //! thread. The line `ALL` includes CPUs whose rows were removed, but its count is rounded and
@@ -27,7 +28,8 @@ pub(super) const FORMAT: Format = Format {
     is_binary: false,
 };
 
-/// Returns the lines at which runs start: where the duration in the table's header falls.
+/// Returns the lines at which runs start. A run starts at the header of the first table, and at
+/// each header with a shorter duration than the header before it.
 fn begins(lines: &[&str]) -> Vec<usize> {
     let tables = lines.iter().enumerate().filter_map(|(at, line)| {
         header(line)?;

@@ -1,10 +1,11 @@
-//! signaltest of rt-tests, JSON, summary lines and -v: a signal travels through all threads, and a
-//! value is the time of one round.
+//! Reads the JSON, the summary lines and the -v output of signaltest (rt-tests). A signal travels
+//! through all threads, and a value is the time of one round.
 //!
-//! Caution: the first thread rests for 10 ms after every 16 rounds, and excludes that rest from
-//! its own values. The values of the other threads include it, so they are no latencies and are
-//! omitted here. -v prints only the first thread, one value late: its first value is the zero of an
-//! empty buffer. Source: rt-tests, src/signaltest/signaltest.c, `signalthread` and `print_stat`.
+//! Caution: the first thread rests for 10 ms after every 16 rounds, and excludes that rest from its
+//! own values. The values of the other threads include this rest, so they are not latencies and are
+//! omitted here. With -v, signaltest prints only the first thread, and each of its values one line
+//! late; the first printed value is the zero of an empty buffer. Source: rt-tests,
+//! src/signaltest/signaltest.c, `signalthread` and `print_stat`.
 
 use serde_json::Value;
 use tardy_core::units::Nanos;

@@ -13,7 +13,7 @@ use tardy_run::imported::{Overflow, StatedTotals};
 use super::text::{NEAR_TIME, is_near};
 use super::{ImportError, Source};
 
-/// Maximum number of samples. Sums of such counts stay exact as floating point.
+/// Maximum number of samples. Sums of counts up to this limit are exact in floating point.
 const SAMPLES_MAX: u64 = 1 << 53;
 
 /// A consumer of imported data.
@@ -21,13 +21,13 @@ pub trait Sink {
     /// Opens a series of samples. The returned number identifies it in later calls.
     ///
     /// # Errors
-    /// Returns errors of the disk.
+    /// Returns an error if writing fails.
     fn open(&mut self, descriptor: Descriptor) -> io::Result<usize>;
 
     /// Adds a record to a series.
     ///
     /// # Errors
-    /// Returns errors of the disk.
+    /// Returns an error if writing fails.
     fn push(&mut self, series: usize, record: Record) -> io::Result<()>;
 
     /// Records the totals that the other tool states for a series of samples.
@@ -36,7 +36,7 @@ pub trait Sink {
     /// Adds a series that has only a histogram, or only stated totals.
     ///
     /// # Errors
-    /// Returns errors of the disk.
+    /// Returns an error if writing fails.
     fn whole(
         &mut self,
         descriptor: Descriptor,
@@ -45,7 +45,7 @@ pub trait Sink {
     ) -> io::Result<()>;
 }
 
-/// The data of a file besides its series.
+/// The content of an imported file, except its series.
 #[derive(Debug, Clone, Default)]
 pub struct ImportedRun {
     /// Name of the tool that wrote the file, and the tool's version if stated.
@@ -69,13 +69,14 @@ pub struct ImportedRun {
 #[derive(Debug, Clone)]
 pub struct BucketSeries {
     pub probe: &'static str,
-    /// Name of the quantity of a value.
+    /// Name of the quantity that a value measures.
     pub quantity: &'static str,
     /// Number of the CPU, or of the thread if only that is known.
     pub cpu: Option<u32>,
     /// Time between two due times; absent if unknown.
     pub period: Option<Nanos>,
-    /// Whether the period is a rest between two wake-ups, so that there is no schedule.
+    /// Whether the thread rests for this period after each wake-up, instead of waking up on a
+    /// schedule.
     pub is_event: bool,
     /// Value of each bucket in ns, and its count.
     pub buckets: Vec<(i64, u64)>,
@@ -110,8 +111,8 @@ impl BucketSeries {
             .fold(0, |sum, &(_, count)| sum.saturating_add(count))
     }
 
-    /// Returns a time that readers of runs would refuse. Formats that know the line of such a time
-    /// report it earlier, with the line.
+    /// Returns a stated time of this series that readers of runs would refuse, if there is one.
+    /// Formats that know the line of such a time report it earlier, with the line.
     fn far_time(&self) -> Option<f64> {
         let StatedTotals {
             min_ns,
@@ -151,7 +152,7 @@ impl BucketSeries {
         self.stated.below_ns = Nanos(width - unit);
     }
 
-    /// Records samples beyond the buckets, at or above `from_ns`. These samples count as the
+    /// Records samples beyond the buckets, at or above `from_ns`. These samples are counted at the
     /// maximum, so that no percentile looks better than it was.
     pub fn overflow(&mut self, samples: u64, from_ns: i64) {
         if samples > 0 {
@@ -187,8 +188,9 @@ impl BucketSeries {
             .mean_ns
             .is_none_or(|stated| (mean - stated).abs() <= unit + unknown);
         if samples > 0.0 && unknown < unit && agrees {
-            // One sample beyond the buckets is the maximum. The others may lower the mean as far as
-            // the stated mean allows. The stated mean is truncated towards 0.
+            // One of the samples beyond the buckets is the maximum. The other samples beyond the
+            // buckets may lower the mean, as far as this agrees with the stated mean, which is
+            // truncated towards 0.
             let others = overflow.0.saturating_sub(1) as f64 / (overflow.0.max(1) as f64);
             let within = |stated: f64| {
                 let least = if stated < 0.0 { stated - unit } else { stated };
@@ -204,8 +206,8 @@ impl BucketSeries {
     }
 
     /// Corrects the rows by the totals that the file states, without lowering any number. Samples
-    /// in no row count at the maximum, and a stated maximum beyond the rows becomes one of the
-    /// samples. Returns a note for each difference.
+    /// that are in no row are counted at the maximum, and a stated maximum beyond the rows becomes
+    /// one of the samples. Returns a note for each difference.
     fn reconcile(&mut self) -> Vec<String> {
         let notes = self.reconcile_rows();
         if self.is_mean_cut {
@@ -275,7 +277,7 @@ impl BucketSeries {
     /// Passes the series to the sink.
     ///
     /// # Errors
-    /// Returns errors of the disk.
+    /// Returns an error if writing fails.
     pub fn hand_over(&self, sink: &mut dyn Sink) -> io::Result<()> {
         let mut histogram = Histogram::new(Budget::ANALYSIS);
         self.buckets
@@ -461,7 +463,7 @@ pub fn descriptor(probe: &str, quantity: &str, cpu: Option<u32>, schedule: Sched
 ///
 /// # Errors
 /// Returns [`ImportError::Expected`] if there are no samples, or too many series or samples, or a
-/// time is too large; [`ImportError::Unwritable`].
+/// time is too large; returns [`ImportError::Unwritable`] if writing fails.
 pub fn hand_over_all(
     series: &mut [BucketSeries],
     imported: &mut ImportedRun,

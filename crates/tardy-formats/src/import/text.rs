@@ -1,4 +1,4 @@
-//! Small text files, which are read into memory as a whole: their lines, and the numbers in them.
+//! Reads small text files into memory as a whole, and parses their lines and the numbers in them.
 
 use std::io::Read;
 
@@ -11,7 +11,7 @@ const BYTES_MAX: u64 = 256 << 20;
 
 impl Source {
     /// Returns the text as its tool printed it ([`pasted::cleaned`]). If it holds several
-    /// measurements, the lines of the others are empty.
+    /// measurements, the lines of those that were not selected are empty.
     pub(super) fn text(&mut self) -> Result<String, ImportError> {
         let mut bytes = Vec::new();
         (&mut self.input)

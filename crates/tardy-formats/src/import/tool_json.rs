@@ -1,5 +1,5 @@
-//! JSON as rt-tests and jitterdebugger write it: with `nan` for numbers, and with unescaped quotes
-//! in command lines.
+//! Reads JSON as rt-tests and jitterdebugger write it, with `nan` for numbers and with unescaped
+//! quotes in command lines.
 
 use serde_json::Value;
 use tardy_core::units::Nanos;
@@ -42,8 +42,8 @@ impl Document {
         source.expected(self.line_of(keys), expected, found)
     }
 
-    /// Returns the line of the last existing one of `keys`, each searched after the previous one;
-    /// the first line if none exists.
+    /// Searches for `keys` in this order, each after the previous one, until one is missing.
+    /// Returns the line of the last key found, or the first line if none was found.
     fn line_of(&self, keys: &[&str]) -> u64 {
         let mut at = 0;
         for key in keys {
@@ -104,7 +104,7 @@ fn command_line(line: &str, rest: &str) -> String {
     }
 }
 
-/// Returns the first word of the command line in a document: the tool.
+/// Returns the first word of the command line in a document, which is the name of the tool.
 pub(super) fn command(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once("\"cmdline")?;
     let rest = rest.trim_start_matches([':', '"', ' ']);

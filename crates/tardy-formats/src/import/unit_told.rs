@@ -1,13 +1,15 @@
-//! The unit of cyclictest's values, if its output does not state it: us, or ns with -N. Confusing
-//! the two makes a machine 1000 times worse or better than it is, so only certain evidence counts.
+//! Finds the unit of cyclictest's values if its output does not state it. The unit is us, or ns
+//! with -N. If the two are confused, a machine seems 1000 times worse or better than it is, so only
+//! conclusive evidence counts.
 //!
 //! Typical values below 1000 are us, because no wake-up takes less than 1 us. Typical values above
-//! the interval are ns, because as us most wake-ups would be later than the next due time. Between
-//! these limits both units are possible, and the tool asks for the unit.
+//! the interval are ns, because if they were us, most wake-ups would be later than the next due
+//! time. Between these limits both units are possible, and the tool asks for the unit.
 
 use super::{ImportError, Settings, Source, Unit};
 
-/// 1 us in ns and 1 ms in us: no wake-up takes less than 1 us, and hardly any takes 1 ms.
+/// Values below this one are in us. As ns, they would be below 1 us, and no wake-up is that fast;
+/// as us, they are below 1 ms, as nearly all wake-ups are.
 const DIVIDE: i64 = 1_000;
 
 /// The typical value of a thread in the file's unit, and its interval in us.
@@ -24,7 +26,7 @@ pub(super) struct UnitChoice {
     pub(super) note: Option<String>,
 }
 
-/// Returns the unit that the user gave, or the one that follows from the values.
+/// Returns the unit that the user gave, or the unit that follows from the values.
 ///
 /// # Errors
 /// Returns [`ImportError::Ask`] if both units are possible.
@@ -62,7 +64,7 @@ fn told(typical: &[TypicalValue]) -> Option<UnitChoice> {
             note: Some(note.to_owned()),
         });
     }
-    // Read as us, most wake-ups would be later than the next due time.
+    // If these values were us, most wake-ups would be later than the next due time.
     let is_beyond = |typical: &TypicalValue| {
         typical
             .interval_us

@@ -1,6 +1,6 @@
-//! Plain numbers, one per line, or a column of a table: a form to which the values of any tool can
-//! be converted. The user must give the unit, and the column if there are several. The order of
-//! values is that of the file.
+//! Reads plain numbers, one per line, or a column of a table. The values of any tool can be
+//! converted to this form. The user must give the unit, and the column if there are several. The
+//! order of values is that of the file.
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -19,7 +19,7 @@ pub(super) const FORMAT: Format = Format {
 };
 
 const LINE_BYTES_MAX: u64 = 1 << 20;
-/// Number of first lines that are checked.
+/// Number of lines at the start of the file that are checked.
 const LINES_LOOKED_AT: usize = 50;
 const SEPARATORS: [char; 3] = [',', ';', '\t'];
 

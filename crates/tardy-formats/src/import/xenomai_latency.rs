@@ -1,8 +1,8 @@
-//! `latency` of Xenomai's testsuite, `latmus` of EVL, and `latency` and `preempt` of RTAI's. Each
-//! data line has the extremes and the mean of one interval; the line `RTH|` names the columns.
-//! Xenomai and EVL print us with decimals, and a line `RTS|` for the whole run; RTAI prints whole
-//! ns. With -h, Xenomai prints three histograms: `avg` of all samples, and `min` and `max` of each
-//! second's extremes.
+//! Reads the output of `latency` from Xenomai's testsuite, of `latmus` from EVL, and of `latency`
+//! and `preempt` from RTAI's testsuite. Each data line has the extremes and the mean of one
+//! interval; the line `RTH|` names the columns. Xenomai and EVL print us with decimals, and a line
+//! `RTS|` for the whole run; RTAI prints whole ns. With -h, Xenomai prints three histograms: `avg`
+//! of all samples, and `min` and `max` of each second's extremes.
 //!
 //! Caution: RTAI has other columns, so its mean is at the position of Xenomai's maximum. The file
 //! lacks the width of the buckets, and the last one contains all larger values. Buckets hold
@@ -94,8 +94,8 @@ fn is_rtai(lines: &[&str]) -> bool {
     lines.iter().any(is_one)
 }
 
-/// Returns the lines at which runs start: their titles. latmus prints no title; its run ends with
-/// the totals, and its clock restarts.
+/// Returns the lines at which runs start, which are their titles. latmus prints no title; its run
+/// ends with the totals, and its clock restarts.
 fn begins(lines: &[&str]) -> Vec<usize> {
     let titles = parts::at(lines, |line| line.starts_with("== Sampling period:"));
     if !titles.is_empty() {
@@ -119,10 +119,10 @@ fn begins(lines: &[&str]) -> Vec<usize> {
 
 const TORN_NOTE: &str = "the last line is cut off, and is left out";
 
-/// Width of a bucket, unless the user chose another (-B).
+/// Width of a bucket, unless the user chose another width (-B).
 const BUCKET_NS: i64 = 1_000;
-/// Maximum accepted difference between the stated mean and the mean of the buckets, in buckets.
-/// Beyond it, the assumed width is rejected.
+/// Maximum accepted difference between the stated mean and the mean of the buckets, in buckets. If
+/// the difference is larger, the assumed width is rejected.
 const MEAN_TOLERANCE: f64 = 0.6;
 
 /// All that the file states.
@@ -146,7 +146,7 @@ struct Statements {
     whole: Option<RunTotals>,
     /// Number and text of the first unreadable data line.
     damaged: Option<(u64, String)>,
-    /// Number of samples that the statistics of the histogram state (-s).
+    /// Number of samples, as stated in the statistics of the histogram (-s).
     counted: Option<u64>,
     buckets: Vec<(i64, u64)>,
 }
@@ -180,7 +180,7 @@ impl Head {
         self.mode = inside.split(',').next().map(|mode| mode.trim().to_owned());
     }
 
-    /// Returns the quantity: with a GPIO, latmus measures from an edge to the answer.
+    /// Returns the quantity. With a GPIO, latmus measures the time from an edge to the answer.
     pub(super) fn quantity(&self) -> &'static str {
         let is_gpio = self
             .mode
@@ -349,7 +349,7 @@ fn counted(
 }
 
 impl Statements {
-    /// Parses a line. Returns false if it is a truncated data line.
+    /// Parses a line. Returns false if the line is a truncated data line.
     fn line(
         &mut self,
         source: &Source,
@@ -432,8 +432,8 @@ impl Statements {
         }
     }
 
-    /// Returns whether data lines come at fixed times. The data lines of RTAI's `preempt` do not,
-    /// and `preempt` counts no overruns.
+    /// Returns whether data lines come at fixed times. The data lines of RTAI's `preempt` do not
+    /// come at fixed times, and `preempt` counts no overruns.
     fn is_periodic(&self) -> bool {
         self.whole.is_some() || self.columns.as_ref().is_none_or(Columns::counts_overruns)
     }

@@ -1,6 +1,6 @@
-//! Histograms for gnuplot, as `latmus -g` of EVL and `latency -g` of Xenomai write them: comments
-//! with the extremes, then one row per bucket. latmus labels a bucket with its lower end in us,
-//! Xenomai with its middle.
+//! Reads histograms for gnuplot, as `latmus -g` of EVL and `latency -g` of Xenomai write them:
+//! comments with the extremes, then one row per bucket. latmus labels a bucket with its lower end
+//! in us, Xenomai with its middle.
 //!
 //! Caution: Xenomai, and versions of latmus that do not print the time of the peak, add 1 to each
 //! count, because a logarithmic axis cannot show 0. Xenomai adds a row at each end. Counts have 32
@@ -40,8 +40,8 @@ fn is_xenomai(line: &str) -> bool {
     rest.is_some_and(|(time, inside)| clock(time).is_some() && inside.contains(" us period"))
 }
 
-/// Minimum share of the expected samples (length divided by period) that the rows must hold. If
-/// they hold fewer, a count has wrapped.
+/// Minimum share of the expected samples (length divided by period) that the rows must hold. If the
+/// rows hold a smaller share, a count has wrapped.
 const SHARE_MIN: f64 = 0.9;
 
 #[derive(Default)]
@@ -57,7 +57,7 @@ struct Plot {
     is_xenomai: bool,
     /// Whether each count is one too high.
     is_raised: bool,
-    /// Name in ns and count of each row.
+    /// The name of each row, converted to ns, and its count.
     rows: Vec<(i64, i64)>,
     is_open: bool,
 }
@@ -244,7 +244,8 @@ impl Plot {
     }
 }
 
-/// Parses name in ns and count of `12 9876`, and whether the name is marked as in `199+ 3`.
+/// Parses a line such as `12 9876` into the bucket's name, converted to ns, and its count, and
+/// whether a `+` follows the name, as in `199+ 3`.
 fn row(text: &str) -> Option<((i64, i64), bool)> {
     let (name, count) = text.split_once(' ')?;
     let is_open = name.ends_with('+');

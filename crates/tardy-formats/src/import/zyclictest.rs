@@ -1,7 +1,7 @@
-//! zyclictest of Zephyr, as its shell prints it: latencies of the timer's interrupt and of the
-//! thread that it wakes, in whole us, each with a histogram unless -q stopped the tool. The import
-//! makes a probe of each of the two. Source: Zephyr, subsys/debug, zyclictest.c, as described in
-//! its manual.
+//! Reads the output of Zephyr's zyclictest, as the shell prints it: latencies of the timer's
+//! interrupt and of the thread that it wakes, in whole us, each with a histogram unless -q stopped
+//! the tool. The import makes a separate probe of each of the two latencies. Source: Zephyr,
+//! subsys/debug, zyclictest.c, as described in its manual.
 //!
 //! Caution: samples beyond the last bucket are counted as overflow. After a wake-up that is late
 //! by more than one interval, the tool advances its due time by a single interval, so all later
@@ -138,7 +138,7 @@ fn counted(
         let least = counted.buckets.first().map(|&(least, _)| least);
         counted.stated.min_ns = of(found.min).or(least).map(Nanos);
         counted.stated.max_ns = max.map(Nanos);
-        // The tool's mean excludes samples without a bucket.
+        // The tool's mean excludes samples that are in no bucket.
         counted.stated.mean_ns = of(found.mean)
             .filter(|_| overflow == 0)
             .map(|mean| mean as f64);

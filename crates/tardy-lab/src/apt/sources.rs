@@ -1,8 +1,8 @@
 //! The machine's package sources, read from both of apt's formats (sources.list(5)), and the same
 //! sources for another release.
 //!
-//! The tool contains no address: other releases of Debian are fetched from the source of the
-//! machine's own release.
+//! tardy itself contains no addresses of servers. It fetches other releases of Debian from the
+//! servers that the machine's own release comes from.
 
 use std::path::Path;
 
@@ -12,13 +12,13 @@ use tardy_sys::regular_file;
 const BYTES_MAX: u64 = 1 << 20;
 
 /// Debian's releases with kernels worth comparing, oldest first. The machine's own sources decide
-/// which of them can be fetched.
+/// which of these releases can be fetched.
 pub const RELEASES: [&str; 5] = ["bullseye", "bookworm", "trixie", "forky", "sid"];
 
-/// Names that a sources file may use instead of a release's code name.
+/// Names that may stand in a sources file in place of a release's code name.
 const ALIASES: [&str; 5] = ["oldoldstable", "oldstable", "stable", "testing", "unstable"];
 
-/// One entry: addresses with the suites and components that are taken from them.
+/// One entry: the addresses of servers, and the suites and components that are fetched from them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Source {
     /// Addresses, separated by blanks.
@@ -27,8 +27,8 @@ pub struct Source {
     pub suites: Vec<String>,
     /// Components, separated by blanks.
     pub components: String,
-    /// Other options of the entry to preserve, such as `Signed-By`. Inline keys keep their line
-    /// breaks.
+    /// Other options of the entry, such as `Signed-By`, which are copied unchanged. A key that is
+    /// written in the entry itself keeps its line breaks.
     pub options: Vec<(String, String)>,
 }
 
@@ -58,8 +58,8 @@ pub fn read_all(root: &Path) -> Vec<Source> {
     sources
 }
 
-/// Parses the sources in a file. The extension of the file determines its format. Returns no source
-/// if the file does not belong to apt.
+/// Parses the sources in a file. The file's extension determines in which of the two formats it is
+/// parsed. Returns no sources if the file does not belong to apt.
 #[must_use]
 pub fn parse(path: &Path, text: &str) -> Vec<Source> {
     match path.extension().and_then(|extension| extension.to_str()) {
@@ -96,8 +96,9 @@ fn one_line(line: &str) -> Option<Source> {
     })
 }
 
-/// Returns the name of an option that concerns trust, as written in a paragraph. Returns `None` for
-/// other options, such as architectures and languages, because the tool chooses these itself.
+/// If the option concerns trust, returns its name as spelled in a `.sources` paragraph. Returns
+/// `None` for other options, such as architectures and languages: these are not copied, because the
+/// tool chooses these itself.
 fn kept_option(name: &str) -> Option<&'static str> {
     const KEPT: [&str; 5] = [
         "Signed-By",
@@ -165,7 +166,7 @@ fn from_fields(fields: &Fields) -> Option<Source> {
 }
 
 /// Returns the machine's Debian sources, changed to fetch `release` (such as `trixie` or
-/// `bookworm-backports`). Returns no source if the machine has no Debian sources. Includes updates
+/// `bookworm-backports`). Returns no sources if the machine has no Debian sources. Includes updates
 /// and security fixes of the release if the machine's own sources include them; unstable and
 /// backports have neither.
 #[must_use]
@@ -197,7 +198,8 @@ pub fn for_release(sources: &[Source], release: &str) -> Vec<Source> {
     turned
 }
 
-/// Returns the paragraph for a `.sources` file. The paragraph makes apt fetch only package lists.
+/// Returns a source as a paragraph for a `.sources` file. The paragraph makes apt fetch only
+/// package lists.
 #[must_use]
 pub fn paragraph(source: &Source) -> String {
     let mut text = format!(

@@ -1,12 +1,12 @@
-//! The parts of an atlas, and the name of each cell: a digest of the inputs of the cell's run.
+//! The parts of an atlas. Each cell is named by a digest of the inputs of its run.
 //!
-//! The name of a cell must be known before anything is booted. The digest therefore covers only the
-//! inputs that the guest has before its boot. It omits the snapshot from which the cell starts,
-//! because the snapshot does not exist yet.
+//! Names of cells must be known before any guest boots. The digest therefore covers only what is
+//! known before the guest boots. The digest leaves out the snapshot from which the cell starts,
+//! because the snapshot does not exist at that time.
 //!
-//! All cells of a kernel in one replica are a group: one worker makes them, and their snapshot.
-//! Each group has a file lock, so that several labs can share an atlas. The holder of the lock
-//! removes what a killed lab left of the group.
+//! All cells of a kernel in one replica form a group. One worker makes these cells and the snapshot
+//! from which they start. Each group has a file lock, by which several labs can share an atlas. If
+//! a killed lab left unfinished folders in the group, the next holder of the lock removes them.
 
 use std::io;
 use std::path::Path;
@@ -25,32 +25,32 @@ use crate::variant::Variant;
 
 /// Name of the index file in the atlas's folder.
 pub const INDEX_NAME: &str = "cells.json";
-/// Version of [`Index`]. Version 1 is the first one.
+/// Version of [`Index`].
 const VERSION: u32 = 1;
 /// Size limit of an index file; real ones are far smaller.
 const BYTES_MAX: u64 = 256 << 20;
 
-/// The request: the kernels, loads and replicas.
+/// What the user requested: the kernels, loads and replicas.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grid {
     pub variants: Vec<Variant>,
-    /// Kernels that could not be found or booted, with the reason.
+    /// Kernels that could not be found or booted, each with the reason.
     pub absent: Vec<(String, String)>,
     pub loads: Vec<String>,
     pub replicas: u32,
-    /// The length of each run in the guest's time.
+    /// Length of each run, in the guest's time.
     pub length: Nanos,
     /// Additional arguments of `tardy run`.
     pub arguments: Vec<String>,
 }
 
-/// The cells of an atlas, whether they exist already or not.
+/// The cells of an atlas; some of them may not exist yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Index {
     version: u32,
     #[serde(flatten)]
     pub grid: Grid,
-    /// The machine of the guests.
+    /// The virtual machine of the guests.
     pub machine: Machine,
     /// QEMU's version text.
     pub qemu: String,
@@ -59,13 +59,13 @@ pub struct Index {
 }
 
 impl Index {
-    /// Creates the index, with the computed names of all cells.
+    /// Creates the index, and computes the names of all cells.
     ///
     /// # Errors
-    /// Returns errors of reading the guests' files.
+    /// Returns an error if a file for the guests cannot be read.
     pub fn new(grid: Grid, qemu: &Qemu, cells: &Cells<'_>) -> io::Result<Self> {
-        // The initial file system contains only the part of the job before the snapshot, which is
-        // the same for all loads.
+        // The initial file system contains only what the guest needs of the job before the
+        // snapshot, and this is the same for all loads.
         let any_load = grid.loads.first().map_or("", String::as_str);
         let initramfs = initramfs::digest(
             cells.binary,
@@ -124,10 +124,11 @@ impl Index {
         )
     }
 
-    /// Reads the index in this folder. Returns `None` if there is none.
+    /// Reads the index in this folder; returns `None` if there is none.
     ///
     /// # Errors
-    /// Returns errors of reading the file and its JSON, and `InvalidData` for another version.
+    /// Returns an error if the file cannot be read or its JSON cannot be parsed; returns
+    /// `InvalidData` if the file has another version.
     pub fn read(folder: &Path) -> io::Result<Option<Self>> {
         let bytes = match regular_file::read(&folder.join(INDEX_NAME), BYTES_MAX) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -1,4 +1,4 @@
-//! The part of an atlas that one of several machines makes.
+//! When several machines share an atlas: the part that one of them makes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,10 +12,10 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// The whole atlas, in one part.
+    /// The whole atlas, as the only part.
     pub const WHOLE: Self = Self { part: 0, of: 1 };
 
-    /// Returns whether the group at this index (from 0) belongs to the part.
+    /// Returns whether the group with this index (from 0) belongs to this part.
     #[must_use]
     pub fn has(self, place: usize) -> bool {
         place % self.of == self.part

@@ -1,9 +1,9 @@
-//! A user's program in the guest. Its output and its end are kept apart from those of the process
-//! that measures it.
+//! Runs and measures a user's program in the guest. The program's output and exit status are stored
+//! separately from those of the process that measures the program.
 //!
-//! The first process starts a program that `tardy attach` measures. `tardy run` starts a program
-//! with the calls of include/tardy.h, through a launcher that writes the output into the same
-//! files.
+//! A program to be measured by `tardy attach` is started by the first process. If the program makes
+//! the calls of include/tardy.h, `tardy run` starts it through a launcher, which redirects the
+//! program's output to the same files.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -23,11 +23,11 @@ use crate::boot::{STDERR_NAME, STDOUT_NAME};
 use crate::guest_job::{APP_FOLDER, APP_NAME, App, AppCommand, Ending, GuestJob, OUTPUT_FOLDER};
 use crate::packing::PATH;
 
-/// First argument of the launcher.
+/// The first argument by which this binary knows that it is the launcher.
 const LAUNCH: &str = "launch-for-guest";
-/// Exit code of `tardy attach` if there is no such process.
+/// Exit code of `tardy attach` if the process to be measured does not exist.
 const NO_PROCESS: i32 = Exit::Usage as i32;
-/// Time for the program to end after SIGTERM, in the guest's time.
+/// How long the program may take to end after it got SIGTERM, in the guest's time.
 const END_MAX: Duration = Duration::from_secs(2);
 
 /// Starts the program, measures it, and ends it. Returns how the measurement ended.
@@ -75,7 +75,7 @@ pub(super) fn run(app: &App, job: &GuestJob) -> io::Result<Ending> {
     }
     Ok(match of_attach {
         Some(_) if loads_ended => Ending::LoadsEnded,
-        // The program ended while `tardy attach` started, so there is nothing to measure.
+        // If the program ended before `tardy attach` was ready, there was nothing to measure.
         Some(Ending::Exited(NO_PROCESS)) if has_ended => Ending::Exited(0),
         Some(ending) => ending,
         None => {
@@ -85,16 +85,16 @@ pub(super) fn run(app: &App, job: &GuestJob) -> io::Result<Ending> {
     })
 }
 
-/// Stops the loads. Returns whether they had ended before.
+/// Stops the loads. Returns whether the loads ended before the program did.
 fn stop(loads: &mut Option<Child>) -> io::Result<bool> {
     let Some(loads) = loads else { return Ok(false) };
-    // If the loads were collected, their end can no longer be queried.
+    // If the loads were already reaped, `try_wait` returns an error.
     let have_ended = !matches!(loads.try_wait(), Ok(None));
     loads.kill().ok();
     Ok(have_ended)
 }
 
-/// Asks the program to end, and kills it if it does not.
+/// Sends SIGTERM to the program; kills it if it does not end in time.
 fn end(mut child: Child, started: Instant) -> io::Result<()> {
     process::kill(child.id().cast_signed(), signal::TERMINATE)?;
     let ending = match collect_until_ended(child.id(), Instant::now() + END_MAX)? {
@@ -107,7 +107,7 @@ fn end(mut child: Child, started: Instant) -> io::Result<()> {
     write_end(&ending, started, true)
 }
 
-/// Sets name, arguments, folder and files for output of the program.
+/// Sets the program's name, arguments, folder and output files.
 fn set_up(command: &mut Command, app: &AppCommand) -> io::Result<()> {
     fs::create_dir_all(&app.folder)?;
     fs::create_dir_all(APP_FOLDER)?;
@@ -117,7 +117,8 @@ fn set_up(command: &mut Command, app: &AppCommand) -> io::Result<()> {
         .args(&app.arguments)
         .env("PATH", PATH)
         .env("TERM", "linux")
-        // Shells set this variable, and some programs find their file by it.
+        // The variable is set as a shell sets it, because some programs use it to find their own
+        // file.
         .env("_", &app.path)
         .current_dir(&app.folder)
         .stdout(log(STDOUT_NAME)?)
@@ -163,11 +164,11 @@ pub fn launcher(app: &AppCommand) -> Vec<String> {
     vec!["/init".to_owned(), LAUNCH.to_owned(), app]
 }
 
-/// Starts the program of [`launcher`] and waits for it, if this process is the launcher. SIGTERM
-/// ends the launcher, and the program with it.
+/// If this process is the launcher, starts the program of [`launcher`] and waits for it. If the
+/// launcher gets SIGTERM, it ends, and the program ends with it.
 ///
 /// # Errors
-/// Returns errors of starting the program.
+/// Returns an error if the program cannot be started.
 pub fn launch(mut arguments: impl Iterator<Item = OsString>) -> Option<io::Result<()>> {
     let is_launcher = arguments.nth(1)? == LAUNCH;
     let app = arguments.next().filter(|_| is_launcher)?;

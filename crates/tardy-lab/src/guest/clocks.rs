@@ -1,12 +1,12 @@
-//! One moment, read on the CPU's cycle counter and on the clock.
+//! Reads the CPU's cycle counter and the clock at the same moment.
 
 use tardy_core::units::Nanos;
 use tardy_sys::{clock, cycle_counter};
 
-/// Maximum difference in length between two readings without an interrupt: the clock has steps of
-/// up to 16 ns (arm64), and an interrupt takes at least 500 instructions of 1 ns.
+/// Two readings that no interrupt disturbs differ in length by at most this time. The clock has
+/// steps of up to 16 ns (arm64), and an interrupt takes at least 500 instructions of 1 ns.
 const TOLERANCE: Nanos = Nanos(100);
-/// Maximum number of further readings.
+/// How often a reading is repeated at most.
 const READINGS_MAX: usize = 20;
 
 /// A reading of the cycle counter between two readings of the clock.
@@ -17,8 +17,8 @@ struct Reading {
     now: Nanos,
 }
 
-/// Reads the CPU's cycle counter, then the clock, without an interrupt in between. Between the two
-/// are as many instructions in every call.
+/// Reads the CPU's cycle counter, then the clock, without an interrupt in between. In every call,
+/// the same number of instructions is executed between these two reads.
 pub(super) fn read() -> (u64, Nanos) {
     let Reading { count, now, .. } = undisturbed(read_once);
     (count, now)
@@ -33,8 +33,9 @@ fn read_once() -> Reading {
     }
 }
 
-/// Returns the last reading, which is as short as the first. If an interrupt disturbs the first
-/// reading, the second is shorter, because two interrupts in a row are further apart.
+/// Repeats the reading until one is as short as the first one, or until the maximum number of
+/// repetitions is reached. Returns the last reading. If an interrupt disturbs the first reading,
+/// the second one is shorter, because the next interrupt does not come so soon.
 fn undisturbed(mut read: impl FnMut() -> Reading) -> Reading {
     let longest = read().length() + TOLERANCE;
     let mut reading = read();
@@ -57,7 +58,8 @@ impl Reading {
 mod tests {
     use super::*;
 
-    /// Readings of the given lengths, one after the other. The count is the reading's number.
+    /// Returns which reading [`undisturbed`] chooses from successive readings of these lengths. The
+    /// `count` of each reading is its position in the sequence.
     fn of_lengths(lengths: &[i64]) -> Reading {
         let (mut count, mut now) = (0, Nanos::ZERO);
         undisturbed(|| {

@@ -10,7 +10,7 @@ use crate::guest_job::{GuestReport, OUTPUT_FOLDER};
 
 use super::pci;
 
-/// Writes report, logs and output into the shared memory.
+/// Writes the report, the logs and the output into the shared memory.
 pub(super) fn hand_out(report: &GuestReport) -> io::Result<()> {
     write(report).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => io::Error::other(
@@ -31,7 +31,7 @@ fn write(report: &GuestReport) -> io::Result<()> {
         })?;
         writer.file_of_bytes(name, 0o644, &content)?;
     }
-    // A program that failed early leaves no output.
+    // If a program fails early, it leaves no output.
     if Path::new(OUTPUT_FOLDER).is_dir() {
         cpio::add_tree(&mut writer, Path::new(OUTPUT_FOLDER), OUTPUT_NAME)?;
     }

@@ -1,8 +1,9 @@
-//! Fires known delays in the guest while the guest's program runs, and stores the module's log with
-//! the run.
+//! Triggers known delays in the guest while the guest's program runs, and stores the module's log
+//! with the run.
 //!
-//! The delays of a measurement start when it has made its files, not when its program starts. With
-//! `--explain` the files are made seconds later.
+//! In a measurement, the delays start once the measurement has made its files, rather than when its
+//! program starts. With `--explain`, the measurement makes its files seconds after its program
+//! starts.
 
 use std::fs;
 use std::io::Write;
@@ -17,14 +18,14 @@ use crate::injection::LOG_PATH;
 /// Folder of the module in debugfs.
 const MODULE_FOLDER: &str = "/sys/kernel/debug/tardy_inject";
 
-/// Real-time priority of the process that causes the injected delays.
+/// Real-time priority of the process that triggers the injected delays.
 const PRIORITY: u32 = 10;
 
-/// Maximum time for a measurement to start.
+/// Maximum wait for a measurement to start.
 const START_MAX: Duration = Duration::from_secs(30);
 const START_STEP: Duration = Duration::from_millis(10);
 
-/// Causes all delays of the job one after the other, and ends the process.
+/// Triggers all delays of the job one after the other, then ends the process.
 pub(super) fn run() -> ! {
     match fire_all() {
         Ok(()) => std::process::exit(0),
@@ -40,9 +41,10 @@ fn fire_all() -> std::io::Result<()> {
     let Some(injection) = job.injection else {
         return Ok(());
     };
-    // The priority is above the loads, so that every delay is on time, and below every probe. A
-    // real-time task also wakes up exactly when its sleep ends. The kernel may extend the sleep of
-    // other tasks to the next timer. This would tie the delays to the probes' phase.
+    // The process has a higher priority than the loads, so that every delay is on time, and a lower
+    // one than every probe. As a real-time task, it also wakes up exactly when its sleep ends. If
+    // it were not one, the kernel could extend its sleep until the next timer expires, and the
+    // delays would follow the phase of the probes.
     sched::set_policy(0, Policy::Fifo { priority: PRIORITY })?;
     let request = format!("{} {}", injection.context.name(), injection.length.0);
     if matches!(
@@ -62,14 +64,14 @@ fn fire_all() -> std::io::Result<()> {
                 .to_std()
                 .saturating_sub(started.elapsed()),
         );
-        // Each write call makes one delay: the module returns from the call when the delay is over.
+        // Each write makes one delay, and returns only when the delay is over.
         fire.write_all(request.as_bytes())?;
     }
     Ok(())
 }
 
-/// Waits until the measurement has made its files; its probes start right afterwards. A measurement
-/// that records the kernel's trace takes seconds to start.
+/// Waits until the measurement has made its files; right after that, its probes start. If the
+/// measurement records the kernel's trace, this takes seconds.
 fn wait_for_series() {
     let begun = Instant::now();
     let is_there = || {

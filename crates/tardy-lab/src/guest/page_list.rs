@@ -1,10 +1,11 @@
-//! Empties the CPU's list of free pages, which the boot has left full.
+//! Empties the CPU's list of free pages, which is full after the boot.
 //!
 //! The kernel frees the initial file system's archive page by page. The kernel keeps freed pages on
-//! a list of the CPU, up to the low watermark (9555 pages of at most 9816 in a guest of 768 MB with
-//! Linux 6.1). Linux 5.18 to 6.6 return the whole list when some later process ends, with
-//! interrupts off for 12 ms. This would happen in an arbitrary phase of the measurement and be
-//! unrelated to its load (docs/lab.md). A guest therefore empties the list before its snapshot.
+//! a list of the CPU, up to the low watermark. In a guest of 768 MB with Linux 6.1, the list holds
+//! 9555 pages after the boot, and the watermark is 9816. In Linux 5.18 to 6.6, the whole list is
+//! freed when some later process exits, and freeing it keeps interrupts off for 12 ms. That process
+//! could exit in any phase of the measurement, and the delay would have nothing to do with the
+//! phase's load (docs/lab.md). A guest therefore empties the list before its snapshot.
 
 use std::io;
 
@@ -13,14 +14,14 @@ use tardy_sys::process::{self, WaitResult};
 
 use super::system;
 
-/// The process touches the guest's memory divided by this number. This is more than the list holds.
-/// The list holds at most the low watermark. The low watermark is at most a sixteenth of the
-/// memory: a twentieth that is kept free for huge pages, plus a quarter of this twentieth. Source:
-/// set_recommended_min_free_kbytes and __setup_per_zone_wmarks of Linux 6.1.
+/// To empty the list, a process touches the guest's memory divided by this number. This is more
+/// than the list can hold, which is at most the low watermark. The low watermark is at most a
+/// sixteenth of the memory: a twentieth that is kept free for huge pages, plus a quarter of this
+/// twentieth. Source: set_recommended_min_free_kbytes and __setup_per_zone_wmarks of Linux 6.1.
 const PART_OF_MEMORY: usize = 12;
 
-/// Starts a process that touches more pages than the list holds. When it ends, the kernels named
-/// above empty the list.
+/// Starts a process that touches more pages than the list can hold. When the process ends, the
+/// kernels named above empty the list.
 ///
 /// # Errors
 /// Returns an error if the process cannot be made, or fails.
@@ -33,7 +34,7 @@ pub(super) fn empty() -> io::Result<()> {
     }
 }
 
-/// Touches this much memory. The memory is freed only when the process ends.
+/// Allocates this many bytes and touches them; they are freed only when the process ends.
 fn touch(bytes: usize) -> io::Result<()> {
     let mut area = Mapping::anonymous(bytes)?;
     // Kernels without huge pages refuse this call and do not need it.

@@ -1,5 +1,5 @@
-//! Devices of the guest's machine that need no driver. The devices are found below /sys by their
-//! PCI IDs, and their memory is mapped.
+//! Uses devices of the guest's machine without a driver. Finds the devices below /sys by their PCI
+//! IDs, and maps their memory.
 
 use std::fs::File;
 use std::io;
@@ -16,16 +16,17 @@ const SHARED_MEMORY: Numbers = ("0x1af4", "0x1110");
 /// QEMU's pvpanic-pci (docs/specs/pvpanic.txt); its one register is at the start of resource 0.
 const PANIC: Numbers = ("0x1b36", "0x0011");
 
-/// The kernel's list of devices.
+/// The folder in which the kernel lists the devices.
 const DEVICES: &str = "/sys/bus/pci/devices";
 
-/// Bytes of a page, the smallest part of a device's memory that can be mapped.
+/// Size of a page in bytes: a device's memory can be mapped only in whole pages.
 const PAGE: usize = 4096;
 
 /// Returns the memory shared with the host.
 ///
 /// # Errors
-/// Returns `NotFound` if the machine has no such memory, and errors of opening and mapping.
+/// Returns `NotFound` if the machine has no such memory, and an error if it cannot be opened or
+/// mapped.
 pub(super) fn shared_memory() -> io::Result<SharedMapping> {
     let (device, resource) = shared_device()?;
     let length = std::fs::metadata(&resource)?.len();
@@ -36,7 +37,7 @@ pub(super) fn shared_memory() -> io::Result<SharedMapping> {
 /// Returns the first page of the shared memory, which contains the header.
 ///
 /// # Errors
-/// Returns the errors of [`shared_memory`].
+/// Fails as [`shared_memory`] does.
 pub(super) fn shared_header() -> io::Result<SharedMapping> {
     let (device, resource) = shared_device()?;
     map(&device, &resource, PAGE)
@@ -52,21 +53,21 @@ fn shared_device() -> io::Result<(PathBuf, PathBuf)> {
 /// Returns the mapped register that stops the machine, and its offset in the mapping.
 ///
 /// # Errors
-/// Returns the errors of [`shared_memory`].
+/// Fails as [`shared_memory`] does.
 pub(super) fn panic_register() -> io::Result<(SharedMapping, usize)> {
     let device = find(
         Path::new(DEVICES),
         PANIC,
         "device that can stop it (pvpanic-pci)",
     )?;
-    // The page may contain registers of other devices before those of this device.
+    // The page may also contain registers of other devices, before those of this device.
     let offset = start_of_resource_0(&std::fs::read_to_string(device.join("resource"))?)? % PAGE;
     Ok((map(&device, &device.join("resource0"), PAGE)?, offset))
 }
 
 fn map(device: &Path, resource: &Path, length: usize) -> io::Result<SharedMapping> {
-    // The device must be enabled, otherwise writes to it are lost. On amd64, the firmware has done
-    // this.
+    // The device must be enabled, because writes to a disabled device are lost. On amd64, the
+    // firmware has already enabled it.
     std::fs::write(device.join("enable"), "1")?;
     let file = File::options().read(true).write(true).open(resource)?;
     SharedMapping::new(file.as_fd(), length)
@@ -88,8 +89,9 @@ fn find(devices: &Path, numbers: Numbers, what: &str) -> io::Result<PathBuf> {
     ))
 }
 
-/// Returns the resource file with cached or write-combined access, if the architecture offers one,
-/// because arm64 refuses unaligned access to device memory.
+/// Returns the resource file through which writes are combined, if the architecture offers one;
+/// otherwise the plain resource file. arm64 needs combined writes, because it refuses unaligned
+/// access to device memory.
 fn shared_resource(device: &Path) -> PathBuf {
     let combined = device.join("resource2_wc");
     if combined.exists() {

@@ -20,17 +20,19 @@ const MOUNTS: [(&str, &str); 9] = [
     ("tracefs", "/sys/kernel/tracing"),
 ];
 
-/// Mounts all file systems and the control groups. Returns a remark for each that could not be
-/// mounted.
+/// Mounts all file systems and the hierarchy of control groups. Returns a remark for each file
+/// system that could not be mounted.
 pub(super) fn mount_all() -> Vec<String> {
     let mut remarks = Vec::new();
     for (kind, target) in MOUNTS.into_iter().chain([("cgroup2", "/sys/fs/cgroup")]) {
-        // A user's program and its files can be below /tmp and /run, and a mount would hide them.
-        // The initial file system is in memory, too.
+        // If /tmp or /run contains a user's program or its files, nothing is mounted there, because
+        // a mount would hide them. Without the mount, these folders are in memory anyway, like all
+        // of the initial file system.
         if kind == "tmpfs" && has_content(Path::new(target)) {
             continue;
         }
-        // The mount points below /dev must be made here. All others exist.
+        // The folders in /dev on which file systems are mounted do not exist yet, so they are made
+        // here. All others exist.
         let made = if target.starts_with("/dev/") {
             std::fs::create_dir_all(target)
         } else {
@@ -47,7 +49,8 @@ fn has_content(folder: &Path) -> bool {
     std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
 }
 
-/// Switches the loopback interface on, which local connections need. Returns a remark on failure.
+/// Switches the loopback interface on, which connections within the guest need. Returns a remark if
+/// this fails.
 pub(super) fn switch_loopback_on() -> Option<String> {
     let error = tardy_sys::socket::switch_loopback_on().err()?;
     Some(format!(
@@ -64,7 +67,8 @@ pub(super) fn read_line(path: &str) -> String {
         .to_owned()
 }
 
-/// Returns how long the CPUs were idle since boot; `None` if the kernel does not report it.
+/// Returns for how long the CPUs have been idle since boot; `None` if the kernel does not report
+/// it.
 pub(super) fn idle() -> Option<Nanos> {
     idle_time(&Root::system())
 }
@@ -98,8 +102,8 @@ pub(super) fn killed_for_memory() -> u64 {
         .unwrap_or_default()
 }
 
-/// Loads a module of the initial file system. `module` is the path, optionally followed by
-/// parameters. The error names the module and the reason.
+/// Loads a module that is a file of the initial file system. `module` is the path, optionally
+/// followed by parameters. Errors contain the name of the module and the reason.
 pub(super) fn load_module(module: &str) -> Result<(), String> {
     let (path, parameters) = module.split_once(' ').unwrap_or((module, ""));
     let file = std::fs::File::open(path).map_err(|error| format!("{path}: {error}"))?;

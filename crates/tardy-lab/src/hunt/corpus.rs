@@ -1,5 +1,5 @@
-//! The best programs of a round: for each call path of a long section, the program with the longest
-//! such section; and the program with the largest latency.
+//! The best programs of a round: for each call path of a long section, the program that caused the
+//! longest section with this path; in addition, the program with the largest latency.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,22 @@ use tardy_outside::kind::Kind;
 use tardy_results::lab_hunt::{LongSection, ProgramResult};
 use tardy_run::operations::Program;
 
+use super::folder::GuestResult;
+
 /// The key of the largest latency, which is no call path.
 const LATENCY: &str = "latency";
 
-/// The sections of a guest in which no program runs. They come from the tool and the kernel
+/// The sections that occur in a guest while no program runs. They come from the tool and the kernel
 /// themselves.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Idle(BTreeMap<String, Nanos>);
 
-/// A section with the call path of an idle one counts if it is longer by this factor, in percent.
+/// A program's section may have the same call path as a section of an idle guest. Then it counts
+/// only if it is longer than this percentage of the idle guest's section.
 const LONGER_PERCENT: i64 = 125;
 
 impl Idle {
-    /// Collects the sections of programs that do nothing.
+    /// Collects the sections that occur with programs that do nothing.
     #[must_use]
     pub fn new(results: &[ProgramResult]) -> Self {
         let mut idle: BTreeMap<String, Nanos> = BTreeMap::new();
@@ -31,14 +34,15 @@ impl Idle {
         Self(idle)
     }
 
-    /// Returns whether a section of this length also occurs in an idle guest.
+    /// Returns whether an idle guest has a section with the same call path, and this section is not
+    /// much longer than the one in an idle guest.
     #[must_use]
     pub fn explains(&self, section: &LongSection) -> bool {
         let known = self.0.get(&key(section));
         known.is_some_and(|known| section.length_ns.0 * 100 <= known.0 * LONGER_PERCENT)
     }
 
-    /// Returns the longest section.
+    /// Returns the longest section of the idle guest.
     #[must_use]
     pub fn longest_ns(&self) -> Nanos {
         self.0.values().copied().max().unwrap_or_default()
@@ -73,8 +77,9 @@ impl<'a> Corpus<'a> {
         }
     }
 
-    /// Keeps the program if it has a new call path, or the longest section of one. Of programs with
-    /// equal results, the first is kept.
+    /// Keeps the program if it causes a section with a new call path, the longest section of a
+    /// known call path, or the largest latency. If several programs have equal results, the first
+    /// one is kept.
     pub fn add(&mut self, result: &ProgramResult) {
         let sections = result.sections.iter();
         let lengths = sections
@@ -96,39 +101,58 @@ impl<'a> Corpus<'a> {
         }
     }
 
-    /// Returns the kept programs, those with the longest sections first.
+    /// Returns the kept programs in the order of their sections' lengths, longest first.
     #[must_use]
     pub fn best(&self) -> Vec<&Entry> {
         let mut entries: Vec<&Entry> = self.entries.values().collect();
-        // The sort is stable, and the map is ordered, so the order depends on nothing else.
+        // The map is ordered and the sort is stable, so the same entries always come out in the
+        // same order.
         entries.sort_by_key(|entry| std::cmp::Reverse(entry.length_ns));
         entries
     }
 }
 
-/// For each call path of a section in which no other task could run: the result with the longest
-/// one, the longest first. Leaves out sections of an idle guest.
+/// A section of a guest.
+#[derive(Debug, Clone, Copy)]
+pub struct Found<'a> {
+    pub section: &'a LongSection,
+    /// The result of the program that ran during the section.
+    pub result: &'a ProgramResult,
+    /// All programs of the guest, in their order.
+    pub programs: &'a [Program],
+    /// The index of the program that ran during the section.
+    pub place: usize,
+}
+
+/// For each call path of a section in which no other task could run: the longest section, the
+/// longest of all paths first. Leaves out sections of an idle guest.
 #[must_use]
 pub fn longest_of_paths<'a>(
-    results: impl Iterator<Item = &'a ProgramResult>,
+    guests: impl Iterator<Item = &'a GuestResult>,
     idle: &Idle,
-) -> Vec<(&'a LongSection, &'a ProgramResult)> {
-    let mut longest: BTreeMap<String, (&LongSection, &ProgramResult)> = BTreeMap::new();
-    for result in results {
-        for section in &result.sections {
-            if section.kind != Kind::Blocked || idle.explains(section) {
-                continue;
-            }
-            let kept = longest
-                .entry(section.call_path())
-                .or_insert((section, result));
-            if kept.0.length_ns < section.length_ns {
-                *kept = (section, result);
+) -> Vec<Found<'a>> {
+    let mut longest: BTreeMap<String, Found<'a>> = BTreeMap::new();
+    for guest in guests {
+        for (place, result) in guest.results.iter().flatten().enumerate() {
+            for section in &result.sections {
+                if section.kind != Kind::Blocked || idle.explains(section) {
+                    continue;
+                }
+                let found = Found {
+                    section,
+                    result,
+                    programs: &guest.programs,
+                    place,
+                };
+                let kept = longest.entry(section.call_path()).or_insert(found);
+                if kept.section.length_ns < section.length_ns {
+                    *kept = found;
+                }
             }
         }
     }
     let mut longest: Vec<_> = longest.into_values().collect();
-    longest.sort_by_key(|(section, _)| std::cmp::Reverse(section.length_ns));
+    longest.sort_by_key(|found| std::cmp::Reverse(found.section.length_ns));
     longest
 }
 
@@ -150,7 +174,7 @@ pub(super) mod tests {
         }
     }
 
-    /// A result whose section lasts as many us as the program has timers, and whose path is the
+    /// A result in which the section lasts one us per timer of the program, and the path is the
     /// program's first operation.
     pub(crate) fn made_result(program: &Program) -> ProgramResult {
         let steps = program.0.iter();
@@ -170,41 +194,47 @@ pub(super) mod tests {
         }
     }
 
-    fn results(texts: &[&str]) -> Vec<ProgramResult> {
-        let made = |text: &&str| made_result(&text.parse().unwrap());
-        texts.iter().map(made).collect()
+    fn guest(texts: &[&str]) -> GuestResult {
+        let programs: Vec<Program> = texts.iter().map(|text| text.parse().unwrap()).collect();
+        GuestResult {
+            results: Ok(programs.iter().map(made_result).collect()),
+            programs,
+        }
     }
 
     #[test]
     fn the_longest_of_each_path_is_kept() {
         let idle = Idle::default();
         let mut corpus = Corpus::new(&idle);
-        let results = results(&["timers=5", "timers=9", "timers=7", "kill,timers=8", "kill"]);
-        results.iter().for_each(|result| corpus.add(result));
+        let guest = guest(&["timers=5", "timers=9", "timers=7", "kill,timers=8", "kill"]);
+        let results = guest.results.iter().flatten();
+        results.for_each(|result| corpus.add(result));
         let best: Vec<String> = corpus
             .best()
             .iter()
             .map(|entry| entry.program.to_string())
             .collect();
-        // The last one has the largest latency.
+        // The last program has the largest latency.
         assert_eq!(best, ["timers=9", "kill,timers=8", "timers=5"]);
-        let longest = longest_of_paths(results.iter(), &idle);
-        let programs: Vec<String> = longest
-            .iter()
-            .map(|(_, result)| result.program.to_string())
-            .collect();
-        assert_eq!(programs, ["timers=9", "kill,timers=8"]);
+        let longest = longest_of_paths(std::iter::once(&guest), &idle);
+        let places: Vec<usize> = longest.iter().map(|found| found.place).collect();
+        assert_eq!(places, [1, 3]);
+        for found in longest {
+            assert_eq!(found.result.program, found.programs[found.place]);
+        }
     }
 
     #[test]
     fn what_an_idle_guest_shows_does_not_count() {
-        let idle = Idle::new(&results(&["timers=100", "kill,timers=3"]));
+        let idle = guest(&["timers=100", "kill,timers=3"]).results.unwrap();
+        let idle = Idle::new(&idle);
         assert_eq!(idle.longest_ns(), Nanos(100_001));
         let mut corpus = Corpus::new(&idle);
-        let results = results(&["timers=125", "kill,timers=5"]);
-        results.iter().for_each(|result| corpus.add(result));
+        let guest = guest(&["timers=125", "kill,timers=5"]);
+        let results = guest.results.iter().flatten();
+        results.for_each(|result| corpus.add(result));
         // Both are kept for their latency or path; only the second is longer than when idle.
         assert_eq!(corpus.best()[0].program.to_string(), "kill,timers=5");
-        assert_eq!(longest_of_paths(results.iter(), &idle).len(), 1);
+        assert_eq!(longest_of_paths(std::iter::once(&guest), &idle).len(), 1);
     }
 }

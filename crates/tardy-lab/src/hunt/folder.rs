@@ -1,9 +1,10 @@
-//! The folder of a hunt: the question, the result of every guest, and the findings.
+//! The folder of a hunt. It stores the question, the result of every guest, and the findings.
 //!
-//! `hunt.json` has the question, and `idle.json` the sections while no program runs. `guided` and `random` have a folder for each round, with a file
-//! for each guest. The files of guests contain nothing of the host, so they are the same wherever
-//! the guest ran; the time on the host is in a file beside them. `findings` has a folder for each
-//! finding.
+//! `hunt.json` contains the question, and `idle.json` the sections that occur while no program
+//! runs. `guided` and `random` contain a folder for each round, in which each guest has a file. The
+//! files of guests contain nothing about the host, so they are the same wherever the guest ran. How
+//! long the guest took on the host is in a separate file beside the guest's file. `findings`
+//! contains a folder for each finding.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ const FINDING_NAME: &str = "finding.json";
 /// Size limit of each file; real ones are far smaller.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// A guest of a search.
+/// Identifies a guest of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuestPlace {
     pub round: u32,
@@ -39,7 +40,7 @@ pub struct GuestResult {
     pub results: Result<Vec<ProgramResult>, NoResult>,
 }
 
-/// A guest of the folder.
+/// A guest whose result is in the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptGuest {
     pub place: GuestPlace,
@@ -47,7 +48,7 @@ pub struct KeptGuest {
     pub wall: Duration,
 }
 
-/// Why a folder cannot be used.
+/// Why the folder of a hunt cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum HuntFolderError {
     #[error("{}: {error}", path.display())]
@@ -105,7 +106,7 @@ impl HuntFolder {
         read(&self.path.join(IDLE_NAME))
     }
 
-    /// Keeps the results of the guest in which no program runs.
+    /// Stores the results of the guest in which no program runs.
     ///
     /// # Errors
     /// Returns [`HuntFolderError::Write`].
@@ -132,7 +133,7 @@ impl HuntFolder {
         read(&self.file(choice, place))
     }
 
-    /// Keeps the result of a guest, and the time that it took on the host.
+    /// Stores the result of a guest, and how long the guest took on the host.
     ///
     /// # Errors
     /// Returns [`HuntFolderError`].
@@ -150,7 +151,7 @@ impl HuntFolder {
         Ok(())
     }
 
-    /// Returns all guests of a search, in the order of rounds.
+    /// Returns all guests of a search that have run, in the order of rounds.
     ///
     /// # Errors
     /// Returns [`HuntFolderError::File`].
@@ -180,17 +181,17 @@ impl HuntFolder {
         for (_, folder) in numbered(&self.path.join(FINDINGS_NAME), "", "")? {
             findings.extend(read::<Finding>(&folder.join(FINDING_NAME))?);
         }
-        findings.sort_by_key(|finding: &Finding| std::cmp::Reverse(finding.reduced.longest_ns()));
+        findings.sort_by_key(|finding: &Finding| std::cmp::Reverse(finding.result.longest_ns()));
         Ok(findings)
     }
 
-    /// Returns the folder for the next finding, by its name in the hunt's folder.
+    /// Returns the name of the folder for the next finding, relative to the hunt's folder.
     #[must_use]
     pub fn next_finding(&self, known: usize) -> String {
         format!("{FINDINGS_NAME}/{:03}", known + 1)
     }
 
-    /// Keeps a finding in its folder.
+    /// Stores a finding in its folder.
     ///
     /// # Errors
     /// Returns [`HuntFolderError`].
@@ -202,7 +203,7 @@ impl HuntFolder {
     }
 }
 
-/// Returns the first difference of two questions, as text.
+/// Describes the first difference between two questions.
 fn difference(there: &HuntQuestion, asked: &HuntQuestion) -> String {
     let of = |name: &str, there: &dyn std::fmt::Display| format!("{name} {there}");
     if there.kernel != asked.kernel {
@@ -242,8 +243,8 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, HuntFolderError> 
     }
 }
 
-/// Returns the entries of a folder whose names are numbers between `before` and `after`, in order;
-/// none if the folder is absent.
+/// Returns the entries of a folder whose names consist of `before`, a number and `after`, sorted by
+/// the number; no entries if the folder does not exist.
 fn numbered(
     folder: &Path,
     before: &str,
@@ -314,10 +315,13 @@ mod tests {
             let program: Program = text.parse().unwrap();
             let finding = Finding {
                 call_path: (*text).to_owned(),
-                found: program.clone(),
+                found: vec![program.clone()],
                 found_ns: tardy_core::units::Nanos(5),
-                reduced: made_result(&program),
+                result: made_result(&program),
+                reduced: vec![program],
                 reductions: 1,
+                reductions_max: 1,
+                is_complete: true,
                 repeats: 2,
                 equal: 2,
                 folder: hunt.next_finding(known),

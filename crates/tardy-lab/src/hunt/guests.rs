@@ -19,26 +19,26 @@ use crate::digest::Digest;
 use crate::guest_job::GuestJob;
 use crate::qemu::Qemu;
 
-/// Length of the phase of a program. It is longer than nearly all programs; the idle rest costs no
-/// time on the host.
+/// How long the phase of a program lasts. Nearly all programs need less time. For the rest of the
+/// phase, the guest is idle, which takes no time on the host.
 const PHASE: Nanos = Nanos::from_secs(2);
 
 /// Runs programs in guests.
 pub struct GuestBench<'a> {
-    /// The guest, whose job is replaced.
+    /// The guest to run, in which the job is replaced.
     pub guest: Guest<'a>,
-    /// Returns the job of a guest that follows the scenario of this text.
+    /// Returns the job of a guest that runs the scenario with this text.
     pub job_of_scenario: &'a (dyn Fn(String) -> GuestJob + Sync),
     pub qemu: &'a Qemu,
     pub cache: &'a Cache,
 }
 
 impl GuestBench<'_> {
-    /// Runs the programs in one guest, whose run stays in `folder`. Returns the result of each, and
-    /// the digest of the samples.
+    /// Runs the programs in one guest, whose run is left in `folder`. Returns the result of each
+    /// program, and the digest of the samples.
     ///
     /// # Errors
-    /// Returns why there is no result.
+    /// Returns why there are no results.
     pub fn run_in(
         &self,
         programs: &[Program],
@@ -87,7 +87,7 @@ impl Bench for GuestBench<'_> {
     }
 }
 
-/// Returns the longest section of each kind. Other intervals are no sections.
+/// Returns the longest section of each kind, but no intervals of other kinds.
 fn sections(group: &Group) -> Vec<LongSection> {
     let rows = group.longest.iter();
     rows.filter_map(|row| {
@@ -106,13 +106,14 @@ fn sections(group: &Group) -> Vec<LongSection> {
     .collect()
 }
 
-/// Returns the load that executes the program once.
+/// Returns the text of a load that executes the program once.
 fn load(program: &Program) -> String {
     format!("operations:passes=1:steps={program}")
 }
 
-/// Returns a scenario with a phase for each program. The due times of its probe are on the grid of
-/// the operation `align`.
+/// Returns a scenario with a phase for each program, and a phase without loads after them: the tool
+/// ends in the last phase, and its end has long sections, which would count as those of a program.
+/// The due times of the probe are on the grid of the operation `align`.
 #[must_use]
 pub fn scenario(programs: &[Program]) -> String {
     let mut text = String::from(
@@ -120,7 +121,7 @@ pub fn scenario(programs: &[Program]) -> String {
          \"cyclic\"\nperiod = \"1ms\"\nalign = \"monotonic\"\n",
     );
     for (number, program) in programs.iter().enumerate() {
-        // Writing to a text cannot fail.
+        // This cannot fail, because the text is written to a `String`.
         let _ = write!(
             text,
             "\n[[phase]]\nname = \"program-{number}\"\nlength = \"{}ms\"\nloads = [\"{}\"]\n",
@@ -128,6 +129,7 @@ pub fn scenario(programs: &[Program]) -> String {
             load(program)
         );
     }
+    text.push_str("\n[[phase]]\nname = \"end\"\nlength = \"100ms\"\n");
     text
 }
 
@@ -136,11 +138,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scenario_has_a_phase_for_each_program() {
+    fn a_scenario_has_a_phase_for_each_program_and_one_without_loads_after_them() {
         let programs = ["fork=3,kill", "sleep=5"].map(|text| text.parse().unwrap());
         let text = scenario(&programs);
-        assert_eq!(text.matches("[[phase]]").count(), 2);
+        assert_eq!(text.matches("[[phase]]").count(), 3);
         let line = "loads = [\"operations:passes=1:steps=fork=3,kill\"]";
         assert!(text.contains(line), "{text}");
+        let last = text.rsplit("[[phase]]").next().unwrap();
+        assert!(!last.contains("loads"), "{text}");
     }
 }

@@ -1,4 +1,5 @@
-//! Draws programs, and changes them. All randomness comes from the caller's generator.
+//! Draws random programs, and makes random changes to programs. All random numbers come from the
+//! caller's generator.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -8,27 +9,27 @@ use super::Choice;
 use super::corpus::Corpus;
 use super::folder::GuestPlace;
 
-/// The generator of a guest's programs.
+/// The generator with which a guest's programs are drawn.
 pub type Random = Pcg64Mcg;
 
 /// Maximum number of steps of a program.
 const STEPS_MAX: usize = 8;
-/// Resources of a program that every guest can give to a load: the loads of a guest get half of its
-/// memory, and a quarter of its processes.
+/// The largest resources that a program may need. Every guest can give this much to a load, because
+/// loads get half of a guest's memory and a quarter of its processes.
 const NEED_MAX: Need = Need {
     memory: 256 << 20,
     processes: 1000,
     files: 20_000,
     signals: 10_000,
 };
-/// Share of new programs among the programs of a guided search.
+/// Which share of a guided search's programs is new; the others are mutations.
 const NEW: f64 = 0.2;
-/// Share of mutations of the programs with the longest sections; the others start from any kept
-/// program.
+/// Which share of mutations starts from one of the programs with the longest sections. The other
+/// mutations start from any of the kept programs.
 const OF_THE_LONGEST: f64 = 0.6;
 const LONGEST: usize = 3;
 
-/// Returns the generator of a guest's programs.
+/// Returns the generator with which the programs of a guest are drawn.
 #[must_use]
 pub fn random_of(seed: u64, choice: Choice, place: GuestPlace) -> Random {
     let parts = [
@@ -36,8 +37,8 @@ pub fn random_of(seed: u64, choice: Choice, place: GuestPlace) -> Random {
         u64::from(place.round),
         u64::from(place.guest),
     ];
-    // The multiplier is 2^64 divided by the golden ratio, as in SplitMix64: it spreads small
-    // numbers over all bits.
+    // The multiplier is 2^64 divided by the golden ratio, as in SplitMix64. This multiplier spreads
+    // small numbers over all bits.
     let mixed = parts.iter().fold(seed, |mixed, part| {
         (mixed ^ part)
             .wrapping_add(1)
@@ -47,7 +48,7 @@ pub fn random_of(seed: u64, choice: Choice, place: GuestPlace) -> Random {
     Random::seed_from_u64(mixed)
 }
 
-/// Draws a program: a mutation of a kept one, or a new one.
+/// Draws the next program: either a mutation of a kept program, or a new program.
 #[must_use]
 pub fn next(random: &mut Random, corpus: &Corpus<'_>) -> Program {
     let best = corpus.best();
@@ -67,7 +68,7 @@ pub fn next(random: &mut Random, corpus: &Corpus<'_>) -> Program {
     fitted(program)
 }
 
-/// Draws a program from all operations.
+/// Draws a program of random operations; every operation that exists can occur in it.
 #[must_use]
 pub fn random_program(random: &mut Random) -> Program {
     let steps = random.random_range(1..=6);
@@ -82,8 +83,9 @@ fn random_step(random: &mut Random) -> Step {
     }
 }
 
-/// Draws an amount whose logarithm is uniform, so that every order of magnitude is as likely. A
-/// time is uniform, because it is a position in the probe's period.
+/// Draws an amount of which the logarithm is uniformly distributed, so that all orders of magnitude
+/// are equally likely. An amount of time is itself uniformly distributed, because it is a position
+/// in the probe's period.
 fn random_amount(random: &mut Random, operation: &Operation) -> u64 {
     let Some((_, most)) = operation.amount else {
         return 1;
@@ -110,7 +112,7 @@ fn mutate(random: &mut Random, program: &mut Program, other: &Program) {
             steps.swap(place, with);
         }
         _ => {
-            // The end of one program follows the beginning of the other.
+            // The beginning of this program is joined with the end of the other one.
             let from = random.random_range(0..other.0.len());
             steps.truncate(place + 1);
             steps.extend_from_slice(&other.0[from..]);
@@ -133,7 +135,7 @@ fn change_amount(random: &mut Random, step: &mut Step) {
     .clamp(1, most);
 }
 
-/// Halves amounts, beginning with the largest need, until a guest can execute the program.
+/// While a guest cannot execute the program, halves the amount of the step that needs most.
 fn fitted(mut program: Program) -> Program {
     while !program.need().fits(NEED_MAX) {
         let need_of = |step: &Step| {

@@ -1,4 +1,4 @@
-//! Modules of a packaged kernel: the requested modules and their dependencies, in the order of
+//! Finds modules of a packaged kernel, and puts them and their dependencies into the order of
 //! loading. The modules are stored in the cache.
 
 use std::io::Read;
@@ -16,14 +16,15 @@ use crate::deb;
 ///
 /// # Errors
 /// Returns [`KernelError::NoModule`] if the kernel's package has no module of that name, or the
-/// kernel comes from no package; errors of fetching and reading the package.
+/// kernel comes from no package. Also returns an error if the package cannot be fetched or read.
 pub fn modules(
     kernel: &Kernel,
     names: &[&str],
     cache: &Cache,
 ) -> Result<Vec<PathBuf>, KernelError> {
     let folder = cache.folder(&format!("modules/{}", kernel.digest.as_str()))?;
-    // A process that waits for this lock then finds the files that the other process fetched.
+    // After a wait for this lock, the modules may be in the cache, because the process that held
+    // the lock has fetched them.
     let _turn = cache.lock(&format!("modules-{}", kernel.digest.as_str()))?;
     let mut found = ModuleFinder {
         kernel,
@@ -44,14 +45,14 @@ pub const MODULE_BYTES_MAX: u64 = 512 << 20;
 struct ModuleFinder<'a> {
     kernel: &'a Kernel,
     cache: &'a Cache,
-    /// Folder of this kernel's modules.
+    /// The folder of the cache that contains this kernel's modules.
     folder: PathBuf,
-    /// The kernel's package; absent until the cache lacks a module.
+    /// The kernel's package; absent as long as the cache has contained all required modules.
     package: Option<Package>,
     order: Vec<PathBuf>,
 }
 
-/// Where the modules are read from.
+/// Where a module is read from.
 enum Package {
     Own(PathBuf),
     Fetched {
@@ -61,7 +62,7 @@ enum Package {
 }
 
 impl ModuleFinder<'_> {
-    /// Adds a module after its dependencies, unless it was already added.
+    /// Adds a module after the modules on which it depends, unless it was added before.
     fn add(&mut self, name: &str) -> Result<(), KernelError> {
         let path = self.folder.join(name);
         if self.order.contains(&path) {
@@ -184,7 +185,7 @@ fn plain(path: &Path, content: Vec<u8>) -> std::io::Result<Vec<u8>> {
     Ok(plain)
 }
 
-/// Returns the modules that a module needs, from its `depends=` field (written by
+/// Returns the modules on which a module depends, from its `depends=` field (written by
 /// scripts/mod/modpost.c of the kernel).
 fn dependencies(module: &[u8]) -> Vec<&str> {
     const KEY: &[u8] = b"\0depends=";

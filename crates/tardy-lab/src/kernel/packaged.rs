@@ -1,6 +1,6 @@
 //! Debian's kernel packages. `debian:6.1-rt` means the newest 6.1 kernel with the flavour `rt`, in
-//! the first release that has one. The machine's own release is searched first. If the server lacks
-//! the newest kernel in its lists, older ones are tried.
+//! the first release that has one. The search starts with the machine's own release. If the server
+//! lacks the newest kernel in its lists, older ones are tried.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::apt::{AptError, Package, PrivateApt, StaleLists};
 use crate::architecture::Architecture;
 use crate::cache::{Cache, CacheError, write_whole};
 
-/// The configurations in which Debian builds a kernel.
+/// The flavours (configurations) in which Debian builds a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Flavour {
@@ -23,15 +23,15 @@ pub enum Flavour {
     Stock,
     /// With PREEMPT_RT.
     Rt,
-    /// With few drivers, for virtual machines.
+    /// A kernel with few drivers, for virtual machines.
     Cloud,
 }
 
 impl Flavour {
     const ALL: [Self; 3] = [Self::Stock, Self::Rt, Self::Cloud];
 
-    /// Returns the part of package names that states the flavour, with its hyphen. The architecture
-    /// follows it.
+    /// Returns the part of a package's name that states the flavour, with its hyphen. In the name,
+    /// the architecture follows this part.
     fn infix(self) -> &'static str {
         match self {
             Self::Stock => "",
@@ -53,10 +53,10 @@ impl Flavour {
 /// the lists of bullseye-security named seven kernels for arm64 that its server had removed.
 const OLDER_TRIED: usize = 12;
 
-/// A kernel package by version and flavour, optionally of a certain release.
+/// A kernel package, identified by version, flavour and optionally release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackagedKernel {
-    /// Release such as `trixie` or `bookworm-backports`; absent for any release.
+    /// Release such as `trixie` or `bookworm-backports`; absent if any release will do.
     pub release: Option<String>,
     /// The start of the package's version (`6.1`, `6.1.192-2`), or of the version in its name
     /// (`6.1.0-56`).
@@ -117,16 +117,17 @@ impl fmt::Display for PackagedKernel {
     }
 }
 
-/// Returns whether `version` starts with the whole numbers of `wanted`: 6.1 matches 6.1.192-2, but
-/// not 6.12.
+/// Returns whether `version` starts with `wanted`, and the last number of `wanted` ends there: 6.1
+/// matches 6.1.192-2, but not 6.12.
 fn begins_with(version: &str, wanted: &str) -> bool {
     version
         .strip_prefix(wanted)
         .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Returns a key that sorts the numbers in versions as numbers: 6.1.9 comes before 6.1.10. The key
-/// suffices within one release, because all versions of a release are written alike.
+/// Returns a key by which versions are sorted with their numbers taken as numbers: 6.1.9 comes
+/// before 6.1.10. The key suffices within one release, because all versions of a release are
+/// written in the same form.
 fn version_key(version: &str) -> Vec<(u64, String)> {
     let mut key = Vec::new();
     let mut rest = version;
@@ -172,8 +173,8 @@ pub(super) fn resolve(
             return Err(KernelError::NoSources(wanted.to_string()));
         }
         let apt = PrivateApt::open(cache, release, architecture, &turned)?;
-        // Another thread or process may have fetched the package while this one waited for its
-        // turn.
+        // Looks into the cache again, because another thread or process may have fetched the
+        // package while this one waited for its turn.
         if !refresh && let Some(kernel) = read_pin(&pin, cache) {
             return Ok(kernel);
         }
@@ -202,10 +203,10 @@ pub(super) fn resolve(
     })
 }
 
-/// Returns the kernels of packages that were fetched before, in the order of their names.
+/// Returns the kernels whose packages were fetched before, sorted by name.
 ///
 /// # Errors
-/// Returns [`CacheError::Io`] when the cache cannot be made.
+/// Returns [`CacheError::Io`] if the cache's folder cannot be made.
 pub fn pinned(cache: &Cache) -> Result<Vec<Kernel>, CacheError> {
     let entries = std::fs::read_dir(cache.folder("pins")?)
         .into_iter()
@@ -220,12 +221,12 @@ pub fn pinned(cache: &Cache) -> Result<Vec<Kernel>, CacheError> {
 
 fn read_pin(pin: &Path, cache: &Cache) -> Option<Kernel> {
     let kernel: Kernel = serde_json::from_slice(&std::fs::read(pin).ok()?).ok()?;
-    // The user may have moved or cleaned the cache since.
+    // The image may be missing, because the user may have moved or cleaned the cache since then.
     let image = cache.image(&kernel.digest)?;
     Some(Kernel { image, ..kernel })
 }
 
-/// Returns the first release that the machine's sources name: `bookworm` for the suite
+/// Returns the first release that the machine's package sources name: `bookworm` for the suite
 /// `bookworm-updates`.
 fn own_release(sources: &[Source]) -> Option<String> {
     let suites = sources.iter().flat_map(|source| &source.suites);
@@ -235,8 +236,8 @@ fn own_release(sources: &[Source]) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// Returns the releases in the order of the search: the machine's own release, its backports, then
-/// the others with their backports, oldest first.
+/// Returns the releases in the order in which they are searched: the machine's own release, its
+/// backports, then the other releases from the oldest on, each followed by its backports.
 fn search_order(own: &Option<String>) -> Vec<String> {
     let others = RELEASES
         .iter()
@@ -253,8 +254,8 @@ fn search_order(own: &Option<String>) -> Vec<String> {
     order
 }
 
-/// Returns the matching packages, newest first. Searches the dependencies of the package that
-/// always represents the newest kernel, and packages with matching names.
+/// Returns the matching packages, newest first. These are packages with matching names, and
+/// dependencies of the metapackage that always depends on the newest kernel.
 fn find(
     apt: &PrivateApt,
     wanted: &PackagedKernel,
@@ -286,7 +287,8 @@ fn find(
     Ok(found)
 }
 
-/// Returns the first of the packages that the server has. [`Kernel::package`] names the package.
+/// Returns the kernel from the first of the packages that the server has. [`Kernel::package`] names
+/// that package.
 fn first_fetched(
     packages: &[Package],
     fetch: impl Fn(&Package) -> Result<Kernel, KernelError>,
@@ -316,8 +318,8 @@ fn fetch(
     fetch_into(apt, package, cache, wanted, folder.path())
 }
 
-/// Fetches the package with the kernel's image. From Linux 7.x on, the image is in a separate
-/// package (`linux-binary-*`), on which `linux-image-*` depends.
+/// Fetches the package that contains the kernel's image. From Linux 7.x on, the image is in a
+/// separate package (`linux-binary-*`), on which `linux-image-*` depends.
 fn fetch_into(
     apt: &PrivateApt,
     package: &Package,
@@ -354,7 +356,7 @@ fn fetch_into(
     Err(KernelError::NoImage(folder.join(&package.name)))
 }
 
-/// Fetches packages that belong to a packaged kernel, such as its headers, into `folder`. Fetches
+/// Fetches packages that belong to a packaged kernel, such as its headers, into `folder`. These are
 /// `names` in the kernel's version, and those of their dependencies whose names start with
 /// `linux-`. Installs nothing.
 ///
@@ -381,7 +383,7 @@ pub fn fetch_companions(
     for release in &releases {
         let turned = sources::for_release(&all_sources, release);
         let apt = PrivateApt::open(cache, release, kernel.architecture, &turned)?;
-        // The lists that named the kernel itself exist already, so none are fetched here.
+        // No lists are fetched here, because the lists in which the kernel was found exist already.
         if !apt.has_lists() {
             continue;
         }
@@ -436,8 +438,9 @@ fn fetch_with_dependencies(
         .collect()
 }
 
-/// Returns the kernels of a flavour whose versions lie between `from` and `to`, without these two,
-/// from the lists fetched before. The result has one kernel of each upstream version, oldest first.
+/// Returns the kernels of a flavour whose versions lie between `from` and `to` (without these two),
+/// as far as the lists that were fetched before name them. For each upstream version there is one
+/// kernel, and the oldest comes first.
 ///
 /// # Errors
 /// Returns [`KernelError::Apt`], [`KernelError::Cache`], [`KernelError::NoSources`].
@@ -476,7 +479,7 @@ pub fn versions_between(
         .collect())
 }
 
-/// Returns the kernels between both versions, without these two, one of each upstream version.
+/// Returns one kernel of each upstream version between the two versions, without these two.
 fn between(mut found: Vec<(String, PackagedKernel)>, from: &str, to: &str) -> Vec<PackagedKernel> {
     let upstream = |version: &str| version_key(version.split('-').next().unwrap_or(version));
     let (first, last) = (upstream(from), upstream(to));
@@ -486,13 +489,13 @@ fn between(mut found: Vec<(String, PackagedKernel)>, from: &str, to: &str) -> Ve
     found.into_iter().map(|(_, kernel)| kernel).collect()
 }
 
-/// The name of a kernel's package, and the part of it that identifies the kernel's version.
+/// The name of a kernel's package, and the part of the name that identifies the kernel's version.
 struct KernelName {
     package: String,
     release: String,
 }
 
-/// Returns all kernels of a flavour in the lists.
+/// Returns all kernels of a flavour that the lists name.
 fn kernel_names(
     apt: &PrivateApt,
     flavour: Flavour,
@@ -516,10 +519,10 @@ fn kernel_names(
         .collect())
 }
 
-/// A kernel that the package sources offer.
+/// A kernel that can be fetched from the package sources.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Offer {
-    /// The kernel as a value for `--kernel`.
+    /// The text with which `--kernel` selects the kernel.
     pub kernel: String,
     /// The release that has the package.
     pub release: String,
@@ -527,9 +530,9 @@ pub struct Offer {
     pub version: String,
 }
 
-/// Returns the newest kernel of each flavour in every release whose lists were fetched before. With
-/// `refresh`, fetches the lists of all releases first, and calls `warn` for each release whose lists
-/// could not be renewed.
+/// Returns the newest kernel of each flavour in every release of which lists exist. With `refresh`,
+/// first fetches the lists of all releases, and calls `warn` for each release for which this fails
+/// although it has old lists.
 ///
 /// # Errors
 /// Returns [`KernelError::Apt`], [`KernelError::Cache`]; a release that cannot be fetched is left
@@ -572,7 +575,7 @@ pub fn offers(
                     release: release.clone(),
                     version: package.version,
                 };
-                // The lists may contain an older point release next to the newest.
+                // The lists may contain an older point release besides the newest one.
                 if !offers
                     .iter()
                     .any(|known: &Offer| known.kernel == offer.kernel)

@@ -1,5 +1,5 @@
-//! A QEMU process that the host controls with QEMU's machine protocol (docs/interop/qmp-spec.txt)
-//! on the process's standard input and output.
+//! A QEMU process that the host controls with the QEMU machine protocol
+//! (docs/interop/qmp-spec.txt), over the process's standard input and output.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -13,7 +13,7 @@ use tardy_sys::scoped;
 
 use super::BootEnd;
 
-/// QEMU's options for the protocol.
+/// The options with which QEMU offers the protocol.
 pub(super) const OPTIONS: [&str; 4] = [
     "-chardev",
     "stdio,id=control,signal=off",
@@ -27,7 +27,7 @@ pub enum ControlError {
     /// The process has ended.
     #[error("QEMU has ended")]
     Ended,
-    /// The time limit on the host's clock is over.
+    /// The time limit on the host's clock has passed.
     #[error("the time limit on the host has expired")]
     WallLimit,
     /// QEMU refused the command.
@@ -45,23 +45,24 @@ pub enum ControlError {
     Io(#[from] io::Error),
 }
 
-/// The QEMU process. Dropping the value ends the process.
+/// The QEMU process, which ends when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct QemuProcess {
     child: Child,
     input: ChildStdin,
     messages: Receiver<Value>,
-    /// Names of events that arrived during a wait for something else.
+    /// Names of the events that arrived while the host waited for something else.
     events: Vec<String>,
     deadline: Instant,
 }
 
 impl QemuProcess {
-    /// Starts `command`, which must have [`OPTIONS`] among its arguments. After the deadline,
+    /// Starts `command`, whose arguments must include [`OPTIONS`]. After the deadline,
     /// [`Self::wait_for_end`] returns [`BootEnd::WallLimit`], and the other methods fail with
     /// [`ControlError::WallLimit`].
     pub(crate) fn start(command: &mut Command, deadline: Instant) -> Result<Self, ControlError> {
-        // Ctrl-C on the terminal must interrupt this program or gdb, but not QEMU.
+        // The process gets its own process group: Ctrl-C on the terminal must interrupt this
+        // program or gdb, but not QEMU.
         command.process_group(0);
         let mut child =
             kill_with_parent(command.stdin(Stdio::piped()).stdout(Stdio::piped())).spawn()?;
@@ -69,8 +70,7 @@ impl QemuProcess {
         let input = child.stdin.take().ok_or_else(piped)?;
         let output = BufReader::new(child.stdout.take().ok_or_else(piped)?);
         let (sender, messages) = channel();
-        // The thread ends with the process, because the end of the process closes its standard
-        // output.
+        // The thread ends when the process ends, because that closes the process's standard output.
         let listener = std::thread::Builder::new().spawn(move || {
             for line in output.lines().map_while(Result::ok) {
                 let message = serde_json::from_str(&line).unwrap_or(Value::String(line));
@@ -99,8 +99,8 @@ impl QemuProcess {
         arguments: Value,
     ) -> Result<Value, ControlError> {
         let line = json!({"execute": command, "arguments": arguments});
-        // A failed write means that the process may have ended. Its standard error then gives the
-        // reason.
+        // If writing fails, the process has probably ended. In this case, QEMU has written the
+        // reason to its standard error.
         writeln!(self.input, "{line}")
             .and_then(|()| self.input.flush())
             .map_err(|_| ControlError::Ended)?;
@@ -129,9 +129,9 @@ impl QemuProcess {
         }
     }
 
-    /// Polls every few milliseconds until `field` in the answer to `command` is not one of
-    /// `passing`. Returns the field. The machine must be stopped meanwhile, because queries take
-    /// QEMU's time.
+    /// Sends `command` every few milliseconds, until the field `field` of the answer has a value
+    /// that is not in `passing`. Returns the field. The machine must be stopped during this time,
+    /// because answering the command takes time of QEMU.
     pub(crate) fn wait_while(
         &mut self,
         command: &str,
@@ -150,8 +150,8 @@ impl QemuProcess {
         }
     }
 
-    /// Waits until the process has ended. Ends it at the deadline, or when one of the events
-    /// `stopping` arrives.
+    /// Waits until the process ends. Ends the process when the deadline passes, or when one of the
+    /// events `stopping` arrives.
     pub(crate) fn wait_for_end(mut self, stopping: &[&str]) -> Result<BootEnd, ControlError> {
         let end = loop {
             match self.next() {
@@ -162,7 +162,7 @@ impl QemuProcess {
                 Err(error) => return Err(error),
             }
         };
-        // Dropping `self` ends the process.
+        // The process ends here, because `self` is dropped.
         Ok(end)
     }
 
@@ -174,7 +174,8 @@ impl QemuProcess {
         found.map(|index| self.events.remove(index)).is_some()
     }
 
-    /// Returns the next message. Also stores the names of events.
+    /// Returns the next message from QEMU. If the message is an event, also stores the name of the
+    /// event.
     fn next(&mut self) -> Result<Value, ControlError> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         let message = match self.messages.recv_timeout(left) {
@@ -194,7 +195,7 @@ impl QemuProcess {
 
 impl Drop for QemuProcess {
     fn drop(&mut self) {
-        // Kills only this process, which may already have ended.
+        // Kills this process only, which may have ended already.
         self.child.kill().ok();
         self.child.wait().ok();
     }

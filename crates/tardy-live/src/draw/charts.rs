@@ -13,9 +13,9 @@ use super::words::{begun, clock, name, spaced};
 use crate::content::Content;
 use crate::progress::RunProgress;
 
-/// Width in columns of the numbers at the left of a chart.
+/// Width in columns of the numbers to the left of a chart.
 const MARGIN: u16 = 9;
-/// Number of heights that one character of a bar can show.
+/// Number of different heights that a bar can have within one character.
 const STEPS: usize = 8;
 
 const ASCII_BARS: bar::Set<'static> = bar::Set {
@@ -73,7 +73,8 @@ pub(super) fn timeline(
         frame.render_widget(Paragraph::new("waiting for the first value"), parts.bars);
         return;
     };
-    // The smallest value still gets a visible bar. If all values are equal, their bars are full.
+    // The smallest value is drawn one step high, so that its bar is visible. If all values are
+    // equal, all bars have the full height.
     let most = usize::from(parts.bars.height) * STEPS - 1;
     let latest = progress.window.map(|window| window.latest);
     let bar = |value: &Option<Nanos>| {
@@ -208,7 +209,7 @@ fn chosen(content: &Content, selected: Option<usize>) -> String {
     }
 }
 
-/// Areas of the parts of a chart.
+/// The parts of the screen in which the parts of a chart are drawn.
 struct Parts {
     margin: Rect,
     bars: Rect,
@@ -249,8 +250,8 @@ fn bars(frame: &mut Frame<'_>, area: Rect, bars: Vec<SparklineBar>, look: Look) 
     );
 }
 
-/// Draws the numbers of the highest and the lowest line. If both would be the same text, the lowest
-/// one is omitted.
+/// Draws the numbers that belong to the highest and the lowest line. If both numbers have the same
+/// text, leaves out the lowest one.
 fn scale(frame: &mut Frame<'_>, area: Rect, high: &str, low: &str) {
     let mut lines = vec![Line::from(format!("{high} ")).right_aligned()];
     if area.height > 1 && low != high {

@@ -1,4 +1,4 @@
-//! Shows the largest value of each CPU as a character and a colour, for machines with more CPUs
+//! Shows the largest value of each CPU as a character and a colour, on machines that have more CPUs
 //! than the table has lines.
 
 use ratatui::style::Color;
@@ -10,7 +10,8 @@ use super::Look;
 
 const UNICODE: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const ASCII: [char; 8] = ['.', ':', '-', '=', '+', '*', '%', '#'];
-/// Colours from small to large values. The height of the character shows the same.
+/// Colours, from that of small values to that of large ones. The height of the character shows the
+/// size of the value, too.
 const COLORS: [Color; 8] = [
     Color::Blue,
     Color::Blue,
@@ -21,10 +22,10 @@ const COLORS: [Color; 8] = [
     Color::Magenta,
     Color::Red,
 ];
-/// Number of characters before the cells of a line.
+/// Number of characters that come before the cells in each line.
 const LABEL: usize = 10;
 
-/// Returns the number of lines, including the legend, for the cells of `cpus` CPUs.
+/// Returns how many lines the cells of `cpus` CPUs take, including the legend.
 pub(super) fn lines_for(cpus: usize, width: u16) -> u16 {
     if cpus == 0 {
         0
@@ -33,8 +34,7 @@ pub(super) fn lines_for(cpus: usize, width: u16) -> u16 {
     }
 }
 
-/// Returns the number of CPUs in a line. The number is a multiple of eight, so a CPU is easy to
-/// find.
+/// Returns how many CPUs a line shows. The number is a multiple of eight, so a CPU is easy to find.
 fn cells(width: u16) -> usize {
     (usize::from(width).saturating_sub(LABEL) / 8 * 8).max(8)
 }

@@ -1,5 +1,5 @@
-//! The table of numbers, with a row per series. If not all rows fit, the table shows the worst
-//! series below a picture of all CPUs.
+//! Draws the table of numbers, in which each series has a row. If not all rows fit, the table shows
+//! a picture of all CPUs, and below it the worst series.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -14,17 +14,17 @@ use super::{Look, heat};
 use crate::content::Content;
 use crate::screen::Screen;
 
-/// Maximum width of the name of a series.
+/// Maximum width of a series' name.
 const NAME_MAX: usize = 24;
 /// Maximum width of a time or a count, including the space between columns.
 const NUMBER: u16 = 9;
 
-/// Number of series above which a picture of all CPUs replaces their lines.
+/// With more series than this, a picture of all CPUs replaces the rows of the series.
 const ROWS_MAX: usize = 32;
-/// Number of series listed below the picture of all CPUs, if they fit.
+/// Number of series that are listed below the picture of all CPUs, if there is room for them.
 const ROWS_WORST: u16 = 8;
 
-/// A column of numbers, and the minimum width of the terminal at which it is shown.
+/// A column of numbers, and how wide the terminal must be for it.
 struct Column {
     head: &'static str,
     from_width: u16,
@@ -85,8 +85,8 @@ fn time(figures: &Figures, of: impl Fn(&FiguresNumbers) -> Nanos) -> String {
         .map_or_else(String::new, |numbers| of(numbers).to_string())
 }
 
-/// Returns the number of lines for a row per series, or, with very many series, for the picture of
-/// all CPUs and the worst series.
+/// Returns how many lines the table wants: one for each series, or, if there are very many series,
+/// those for the picture of all CPUs and the worst series.
 pub(super) fn lines_wanted(content: &Content, width: u16) -> u16 {
     let rows = u16::try_from(content.series.len() + 1).unwrap_or(u16::MAX);
     if content.series.len() > ROWS_MAX {
@@ -96,7 +96,7 @@ pub(super) fn lines_wanted(content: &Content, width: u16) -> u16 {
     }
 }
 
-/// Returns the number of lines that the table keeps when the charts need space.
+/// Returns how many lines the table gets when the charts need space, too.
 pub(super) fn lines_least(content: &Content, width: u16) -> u16 {
     let wanted = lines_wanted(content, width);
     if content.series.len() > ROWS_MAX {
@@ -131,7 +131,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, screen: &Screen, look: Loo
         content.worst_first()
     };
     places.truncate(usize::from(rows_area.height).saturating_sub(1));
-    // The selected series is always visible, even if it is not among the worst.
+    // The selected series always has a row, even if it is not among the worst.
     if let (Some(chosen), Some(last)) = (
         screen.selected.filter(|chosen| !places.contains(chosen)),
         places.last_mut(),

@@ -63,7 +63,7 @@ fn progress(elapsed: i64) -> RunProgress {
     }
 }
 
-/// Makes a screen of a run on `cpus` CPUs. The largest value is on the CPU in the middle.
+/// Makes the screen of a run on `cpus` CPUs, of which the middle one has the largest value.
 fn screen(cpus: u32) -> Screen {
     let mut screen = Screen::new(Owner::Own, true);
     let max = |cpu| {
@@ -151,7 +151,7 @@ fn narrow_screens_leave_out_columns_and_not_the_maximum() {
         !line_of(&narrow, "99.9 %").contains("min")
             && line_of(&narrow, "99.9 %").contains("skipped")
     );
-    // Drawing does not panic at any size.
+    // Drawing must not panic, whatever the size.
     for size in [(1, 1), (10, 3), (300, 2), (3, 100)] {
         drawn(&screen(3), size, LOOK);
     }
@@ -218,7 +218,7 @@ fn a_late_value_stands_in_the_phase_in_which_it_was_due() {
     let mut quiet = figures(0, 15_000, Nanos::ZERO);
     (1..80).for_each(|step| {
         let due = START + Nanos::from_millis(100 * step);
-        // This sample was due before the phase `io` started at 5 s, and was reported after the
+        // This sample was due before the phase `io` started at 5 s, but was reported after the
         // start.
         let value = if step == 49 { 3_000_000 } else { 15_000 };
         quiet.recent.note(due, Nanos(value));
@@ -244,7 +244,8 @@ fn a_late_value_stands_in_the_phase_in_which_it_was_due() {
 #[test]
 fn the_time_line_of_a_value_a_millisecond_has_no_gap() {
     let mut screen = Screen::new(Owner::Own, true);
-    // The view polls every 570 ms, so its polls do not coincide with the steps of the time line.
+    // The view polls every 570 ms, so that polls and the steps of the time line come at different
+    // times.
     for look in 0..15 {
         let mut figures = figures(0, 15_000, Nanos::from_millis(570 * look));
         for step in 570 * look..570 * (look + 1) {

@@ -10,7 +10,7 @@ use tardy_run::record::State;
 use super::Look;
 use crate::progress::{LoadProgress, RunProgress};
 
-/// Suffix of a truncated text.
+/// Suffix that shows that a text was truncated.
 const CUT: &str = "..";
 
 /// Returns the name of a series.
@@ -22,8 +22,8 @@ pub(super) fn name(figures: &Figures, with_probe: bool) -> String {
     }
 }
 
-/// Returns `text` shortened to `room` characters by omitting its start. The end of a path is more
-/// informative.
+/// Returns `text`; if it is longer than `room` characters, removes its start. The end of a path is
+/// more informative.
 pub(super) fn ended(text: &str, room: usize) -> String {
     let length = text.chars().count();
     if length <= room {
@@ -36,7 +36,7 @@ pub(super) fn ended(text: &str, room: usize) -> String {
         .collect()
 }
 
-/// Returns `text` shortened to `room` characters by omitting its end.
+/// Returns `text`; if it is longer than `room` characters, removes its end.
 pub(super) fn begun(text: &str, room: usize) -> String {
     if text.chars().count() <= room {
         return text.to_owned();
@@ -47,7 +47,7 @@ pub(super) fn begun(text: &str, room: usize) -> String {
         .collect()
 }
 
-/// Formats a time as hours, minutes and seconds, like a clock.
+/// Formats a duration as hours, minutes and seconds, as a clock does.
 pub(super) fn clock(time: Nanos) -> String {
     let seconds = time.get().max(0) / 1_000_000_000;
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
@@ -58,7 +58,7 @@ pub(super) fn clock(time: Nanos) -> String {
     }
 }
 
-/// Returns how long the run has lasted and how long it will continue.
+/// Returns how long the run has lasted, and how long it still takes.
 pub(super) fn time(progress: &RunProgress) -> String {
     if progress.state != State::Running {
         return clock(progress.elapsed);
@@ -68,7 +68,7 @@ pub(super) fn time(progress: &RunProgress) -> String {
     };
     let left = planned - progress.elapsed.max(Nanos::ZERO);
     if left >= Nanos::ZERO {
-        // Rounded up, so that a running run never shows zero time left.
+        // The time left is rounded up, so that it is never zero while the run is in progress.
         let left = Nanos(left.get() + 999_999_999);
         format!(
             "{} of {}, {} left",
@@ -155,7 +155,7 @@ fn load_text(load: &LoadProgress, is_named: bool) -> String {
     text
 }
 
-/// Formats a rate in bytes, in the largest unit that leaves at least two digits.
+/// Formats a rate in bytes, in the largest unit in which the number has at least two digits.
 fn rounded_bytes(bytes: u64) -> String {
     let unit = [1_u64 << 30, 1 << 20, 1 << 10]
         .into_iter()
@@ -164,7 +164,7 @@ fn rounded_bytes(bytes: u64) -> String {
     spaced(format_bytes(bytes / unit * unit))
 }
 
-/// Inserts a space between a number and its unit.
+/// Inserts a space between the number and the unit.
 pub(super) fn spaced(text: String) -> String {
     match text.find(char::is_alphabetic) {
         Some(place) => format!("{} {}", &text[..place], &text[place..]),
@@ -172,7 +172,7 @@ pub(super) fn spaced(text: String) -> String {
     }
 }
 
-/// Formats a count, in millions if it would be too long for a column.
+/// Formats a count; if it is too long for a column, in millions.
 pub(super) fn count(count: u64) -> String {
     if count >= 10_000_000 {
         format!("{}M", count / 1_000_000)

@@ -1,4 +1,4 @@
-//! The measuring process's side of the guardian.
+//! Controls the guardian from the measuring process.
 
 use std::fs::File;
 use std::io::Write;
@@ -157,7 +157,7 @@ impl Guardian {
         )))
     }
 
-    /// Returns how the loads are kept from outliving the tool.
+    /// Returns the mechanism that ends the loads when the tool ends.
     #[must_use]
     pub fn containment(&self) -> Containment {
         self.containment
@@ -259,7 +259,7 @@ impl Guardian {
     }
 
     /// Returns whether the guardian is gone. Its descriptor is then always readable, so a wait on
-    /// it would never block.
+    /// it would return at once.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.events.ended()

@@ -1,5 +1,5 @@
-//! The guardian's own process: makes the namespace, starts its init, passes commands on, and undoes
-//! changes when the tool is gone.
+//! Runs in the guardian's own process: makes the namespace, starts its init, passes commands on,
+//! and undoes changes when the tool is gone.
 
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -55,8 +55,8 @@ struct Init {
 
 impl Init {
     /// Calls `reap` until it has reaped the init or finds no other ended child. Returns whether the
-    /// init has ended. If `reap` fails, the init counts as ended. Without a namespace, orphans of
-    /// the loads become children of this process; they are reaped and ignored.
+    /// init has ended. If `reap` fails, the init counts as ended. If there is no namespace, orphans
+    /// of the loads become children of this process; they are reaped and ignored.
     fn has_ended(&mut self, mut reap: impl FnMut() -> std::io::Result<WaitResult>) -> bool {
         while !self.is_reaped {
             match reap() {
@@ -174,7 +174,7 @@ impl Guard {
             .and_then(|()| to_init.write_all(b"\n"))
             .is_err()
         {
-            // The guardian notices the end of the init by the signal for ended children.
+            // The signal for ended children informs the guardian that the init has ended.
             self.to_init = None;
         }
     }
@@ -198,7 +198,7 @@ impl Guard {
     }
 }
 
-/// Kills the descendants of a killed init. Without a namespace, they become children of this
+/// Kills the descendants of a killed init. If there is no namespace, they become children of this
 /// process, one generation after the other.
 fn end_orphans() {
     loop {
@@ -226,7 +226,8 @@ fn bind(cpus: &str) -> std::io::Result<()> {
     tardy_sys::affinity::set(0, &cpus.iter().map(|cpu| cpu.0).collect::<Vec<_>>())
 }
 
-/// Sets up the strongest available containment, at most `strongest`, and returns it.
+/// Sets up the strongest available containment that is not stronger than `strongest`, and returns
+/// it.
 fn contain(strongest: Containment) -> std::io::Result<Containment> {
     if strongest <= Containment::PidNamespace && namespace::unshare(Namespace::Processes).is_ok() {
         return Ok(Containment::PidNamespace);

@@ -1,5 +1,5 @@
-//! The first process of the namespace: starts the workers of loads, reaps processes, and reports
-//! events to the tool.
+//! Runs in the first process of the namespace: starts the workers of loads, reaps processes, and
+//! reports events to the tool.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -66,8 +66,8 @@ impl Init {
             signal::HANG_UP,
         ])?;
         say(&Message::Ready { containment });
-        // If the guardian died before the parent-death signal was requested, the input is closed,
-        // and the closed input ends the loop at once.
+        // If the guardian died before this process requested the parent-death signal, the input is
+        // already closed, which ends the loop at once.
         Ok(Self {
             commands: Lines::new(std::io::stdin()),
             signals,
@@ -134,8 +134,8 @@ impl Init {
         if self.orphans_possible {
             self.end_orphans();
         }
-        // A load has ended only when all its processes have ended. While there are orphans, this is
-        // unknown.
+        // A load has ended only when all its processes have ended. While there are orphans, it is
+        // unknown whether a load has ended.
         if !self.orphans_possible {
             let resting = &mut self.resting;
             self.loads.retain(|load| {

@@ -1,4 +1,5 @@
-//! Messages between the tool, the guardian and the init: one JSON line each.
+//! Defines the messages between the tool, the guardian and the init, each of which is one line of
+//! JSON.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuId;
@@ -37,13 +38,13 @@ pub(super) enum Message {
     Event(LoadEvent),
 }
 
-/// How the loads are kept from outliving the tool.
+/// The mechanism that ends the loads when the tool ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Containment {
-    /// A PID namespace: when its init ends, the kernel ends all its processes.
+    /// A PID namespace. When its init ends, the kernel ends all its processes.
     PidNamespace,
-    /// A PID namespace in a user namespace: loads have no rights beyond the user's.
+    /// A PID namespace in a user namespace. Loads have no rights beyond the user's.
     UserNamespace,
     /// Only signals that the kernel sends to children when their parent ends. If the tool and the
     /// guardian are killed together, processes that a user's own command abandons can survive.
@@ -89,8 +90,8 @@ pub enum LoadEnd {
     Absent,
 }
 
-/// Events of loads. Unless a field says otherwise, a time is when the sender observed the event, on
-/// CLOCK_MONOTONIC. `load` is the label in the plan.
+/// Events of loads. Unless a field's comment states another meaning, each time is the moment at
+/// which the sender observed the event, on CLOCK_MONOTONIC. `load` is the label in the plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "event")]
 pub enum LoadEvent {
@@ -101,7 +102,7 @@ pub enum LoadEvent {
         /// Time of the event.
         at: Nanos,
     },
-    /// A worker of the load is ready: its first operation comes next.
+    /// A worker of the load is ready, and starts its first operation next.
     Working {
         load: String,
         phase: u32,
@@ -116,8 +117,8 @@ pub enum LoadEvent {
         phase: u32,
         /// CPU of the worker; `None` if the worker uses several.
         cpu: Option<CpuId>,
-        /// When the worker saw the request to stop; if the worker was killed, when it was asked to
-        /// stop; if it died, when it died.
+        /// Time at which the worker saw the request to stop. If the worker was killed, the time at
+        /// which it was asked to stop; if it died, the time of its death.
         at: Nanos,
         /// How the worker died, if it was not asked to stop.
         died: Option<String>,
@@ -141,7 +142,7 @@ pub enum LoadEvent {
         /// Time of the event.
         at: Nanos,
     },
-    /// The load's last process is reaped or sleeps.
+    /// The load's last process has been reaped, or only sleeps.
     Ended {
         load: String,
         phase: u32,

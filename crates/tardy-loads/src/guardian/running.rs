@@ -1,4 +1,4 @@
-//! A load while it runs: its workers, their restarts, their work so far, and their end.
+//! Manages a running load: its workers, their restarts, their work so far, and their end.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
@@ -34,7 +34,8 @@ pub(super) struct RunningLoad {
     asked_at: Option<Nanos>,
     /// When the load will be killed, if it was asked to stop.
     kill_at: Option<Nanos>,
-    /// Whether the load got less time to stop than its own limit. Killing it is then not an error.
+    /// Whether the load got less time to stop than its own limit. Killing the load is then not an
+    /// error.
     is_cut: bool,
 }
 
@@ -43,7 +44,7 @@ pub(super) struct RunningLoad {
 struct Slot {
     plan: WorkerPlan,
     process: Option<WorkerProcess>,
-    /// Work of the slot's earlier processes.
+    /// Work that the worker's earlier processes did.
     before: Work,
     current: Work,
     restarts: u32,
@@ -55,7 +56,7 @@ struct Slot {
 #[derive(Debug)]
 struct WorkerProcess {
     pid: i32,
-    /// Standard input of the worker. Closing it asks the worker to stop.
+    /// Standard input of the worker. Closing this input asks the worker to stop.
     stop: Option<ChildStdin>,
     reports: Lines<ChildStdout>,
     killed: bool,
@@ -226,7 +227,7 @@ impl RunningLoad {
             return false;
         }
         let ends = || self.slots.iter().filter_map(|slot| slot.end.clone());
-        // The load's end is the worst end of its workers.
+        // The load's outcome is the worst outcome of its workers.
         let how = ends()
             .find(|end| matches!(end, LoadEnd::Died { .. }))
             .or_else(|| ends().find(|end| *end == LoadEnd::Killed))
@@ -460,8 +461,8 @@ impl Slot {
         }
     }
 
-    /// Handles a worker that could not be started, or ended without being asked to stop: schedules
-    /// a restart, or gives up.
+    /// Schedules a restart of a worker that could not be started, or that ended without being asked
+    /// to stop; gives up after too many restarts.
     fn died(&mut self, status: String, tell: EventSink<'_>) {
         let on = self
             .cpu()

@@ -1,9 +1,9 @@
-//! Limits how fast a load may write to a device: flash wears out by writing, so every load that
+//! Limits how fast a load may write to a device. Flash wears out by writing, so every load that
 //! writes has a bound.
 //!
-//! The bound is a rate, not a total: a load that had used up its total would do nothing for the
-//! rest of its phase. Between writes, `io` reads from the device, which causes no wear. The bound
-//! does not count writes to the journals of file systems.
+//! The bound is a rate and not a total, because a load that had used up its total would do nothing
+//! for the rest of its phase. Between writes, `io` reads from the device, which causes no wear. The
+//! bound does not count writes to the journals of file systems.
 
 use tardy_run::device_writes::DeviceWrites;
 use tardy_run::parameter::Parameter;
@@ -64,7 +64,7 @@ pub(super) struct Allowance {
 }
 
 impl Allowance {
-    /// Starts the allowance of a worker, which is its share of the load's rate.
+    /// Starts the allowance of a worker, which is the worker's share of the load's rate.
     pub(super) fn new(worker: &Worker) -> Self {
         let load = &worker.plan.load;
         let rate = load
@@ -78,9 +78,9 @@ impl Allowance {
         }
     }
 
-    /// Returns whether `bytes` may be written now. If so, they count as written. The bytes of one
-    /// second may be written ahead, so a run writes at most the rate times its length, plus the
-    /// amount of one second.
+    /// Returns whether `bytes` may be written now. If so, they count as written. The worker may
+    /// write up to one second's bytes in advance. So a run of n seconds writes at most as many
+    /// bytes as n + 1 seconds at this rate.
     pub(super) fn take(&mut self, bytes: u64) -> bool {
         self.take_at(bytes, clock::monotonic())
     }

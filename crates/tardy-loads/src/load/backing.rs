@@ -1,4 +1,4 @@
-//! The storage behind a folder: a device, memory, or unknown.
+//! Finds the storage behind a folder, which is a device, memory, or unknown.
 
 use std::path::Path;
 
@@ -7,9 +7,9 @@ use tardy_machine::host::Host;
 /// The storage behind a folder's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Backing {
-    /// A block device, or a pool or bare flash, by its name in /proc/self/mountinfo.
+    /// A block device, a pool or bare flash, with its name in /proc/self/mountinfo.
     Device(String),
-    /// Only the page cache: a file system of this type.
+    /// A file system of this type, which stores its files only in the page cache.
     Memory(String),
     /// A file system of this type, which is backed by other file systems (overlay), a server (nfs)
     /// or the emulator's host (9p).

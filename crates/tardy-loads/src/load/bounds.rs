@@ -1,4 +1,4 @@
-//! The resources that all loads together may take.
+//! Bounds the resources that all loads together may take.
 
 use tardy_machine::host::{Host, disk_floor};
 
@@ -8,7 +8,7 @@ pub struct Bounds {
     /// Bytes of memory. The default is half of the available memory, so that the rest of the system
     /// never needs the OOM killer.
     pub memory: u64,
-    /// Bytes of scratch files in the scratch folder's file system.
+    /// Limit of the scratch files in the scratch folder's file system, in bytes.
     pub disk: u64,
     /// Maximum number of processes and threads. The default is a quarter of the kernel's limit.
     pub processes: u64,
@@ -34,7 +34,7 @@ impl Bounds {
         }
     }
 
-    /// Returns the share of one of `count` concurrent loads.
+    /// Returns the bounds of each load if `count` loads run at the same time.
     #[must_use]
     pub fn shared_by(self, count: usize) -> Self {
         let count = count.max(1) as u64;

@@ -1,5 +1,5 @@
-//! `busy`: occupies a CPU for a known time and records when. Later checks compare explanations with
-//! this record.
+//! `busy`: occupies a CPU for intervals of known length, and records when. Later checks compare
+//! explanations with this record.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -157,14 +157,14 @@ fn run(worker: &mut Worker, mut record: Record) -> Result<(), WorkError> {
 struct BusyInterval {
     start: i64,
     end: i64,
-    /// CPU time that the thread got during the interval; less than its length if a task of higher
-    /// priority, or the host, took the CPU.
+    /// CPU time that the thread got during the interval. It is less than the interval's length if a
+    /// task of higher priority, or the host, took the CPU.
     cpu_time: i64,
 }
 
 impl BusyInterval {
     fn from(start: i64) -> Self {
-        // `cpu_time` holds the CPU time at the start until the end is known.
+        // Until the end is known, `cpu_time` holds the CPU time at the start.
         Self {
             start,
             end: start,
@@ -222,7 +222,7 @@ impl YieldBudget {
     }
 }
 
-/// The file with the recorded intervals. Without a file, nothing is written.
+/// The file with the recorded intervals. If there is no file, nothing is written.
 struct Record {
     file: Option<BufWriter<File>>,
     left: u64,

@@ -37,7 +37,7 @@ pub const INFO: LoadInfo = LoadInfo {
 /// Assumed size of the cache if the kernel does not report it, in bytes. Most boards have a smaller
 /// cache.
 const CACHE_UNKNOWN: u64 = 8 << 20;
-/// Bytes between two writes of the second walk: too far for any prefetcher.
+/// Bytes between two writes of the second walk. The distance is too large for any prefetcher.
 const JUMP: usize = 17 * tardy_sys::mapping::PAGE_BYTES;
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {

@@ -37,7 +37,7 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Prepared(prepare),
 };
 
-/// Kernel memory of a group with its files, in bytes, rounded up.
+/// Kernel memory that a group and its files take, in bytes, rounded up.
 const GROUP_BYTES: u64 = 256 << 10;
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
@@ -132,7 +132,7 @@ fn work(worker: &mut Worker, own: &Path) -> Result<(), WorkError> {
     while worker.go_on() {
         for group in &groups {
             make(group).doing("make a group")?;
-            // For the kernel, 0 means the process that writes it.
+            // The kernel interprets 0 as the process that writes it.
             std::fs::write(group.join("cgroup.procs"), "0").doing("move into a group")?;
             worker.did(2, 0);
             if !worker.go_on() {

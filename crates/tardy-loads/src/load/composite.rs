@@ -10,8 +10,8 @@ pub struct Composite {
     pub does: &'static str,
     /// The paper that the list comes from, or `today`.
     pub source: &'static str,
-    /// The loads, with the parameters that the paper states; empty for the list of all loads that
-    /// run without being named.
+    /// The loads, with the parameters that the paper states. Empty for the list `all`, which
+    /// contains every load that can do no harm and needs no values.
     members: &'static [&'static str],
     /// Whether the list includes loads that otherwise run only by name, because the paper's list
     /// contains them.
@@ -76,7 +76,7 @@ impl Composite {
     }
 }
 
-/// Returns whether the load does nothing without a value that only the user can give.
+/// Returns whether the load needs a value that only the user can give.
 fn needs_values(info: &super::LoadInfo) -> bool {
     info.parameters.iter().any(|parameter| parameter.needed)
 }

@@ -1,5 +1,5 @@
-//! Shared code of loads that write files to the device behind a folder: the choice of the folder
-//! and its device, and how long a busy device may take.
+//! Shared code of loads that write files to the device behind a folder. It chooses the folder and
+//! its device, and defines how long a busy device may take.
 
 use std::path::PathBuf;
 
@@ -19,12 +19,12 @@ pub(super) const FOLDER: Parameter = Parameter::path(
 );
 /// Pause while the load may not write to the device.
 pub(super) const REST: Nanos = Nanos::from_millis(5);
-/// Time for the load to stop. A sync to a busy card takes seconds.
+/// Time that the load may take to stop. A sync to a busy card takes seconds.
 const FINISH_LIMIT: Nanos = Nanos::from_secs(60);
 
 /// Returns the folder whose file system gets the load's files, and its storage. The folder is the
 /// given one, otherwise that of the run, otherwise the scratch folder. Also limits the load's disk
-/// share to the free space there, less the reserve.
+/// share to the free space there, minus the reserve.
 ///
 /// # Errors
 /// Returns an error if the given path is not a folder.

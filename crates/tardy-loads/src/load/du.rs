@@ -37,8 +37,8 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Plain(run),
 };
 
-/// Maximum number of folders that wait to be read. Names of 100 bytes make this 10 MB; known trees
-/// have fewer folders.
+/// Maximum number of folders that wait to be read. With names of 100 bytes, this many take 10 MB;
+/// known trees have fewer folders.
 const WAITING_MAX: usize = 100_000;
 const NAME_BYTES: u64 = 100;
 

@@ -34,7 +34,7 @@ pub const INFO: LoadInfo = LoadInfo {
 /// Number of failures in a row after which the command is not run again. This stops the endless
 /// repetition of a mistyped name.
 const FAILURES_MAX: u32 = 3;
-/// Pause after a failure.
+/// Pause after the command has failed.
 const FAILURE_REST: Nanos = Nanos::from_millis(500);
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {

@@ -56,7 +56,8 @@ pub const INFO: LoadInfo = LoadInfo {
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let workers = resolution.workers();
     resolution.fit("size", 1, Resource::Disk)?;
-    // Memory holds the file's mapped pages and a block. The block may be as large as the file.
+    // The load's share of memory must be enough for the file's mapped pages and a block. The block
+    // may be as large as the file.
     let size = resolution.fit("size", 2, Resource::Memory)?;
     let block = resolution.plan.parameters.number("block").min(size);
     resolution.plan.parameters.insert(

@@ -64,7 +64,8 @@ const PROCESS_BYTES: u64 = 256 << 10;
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let workers = resolution.workers();
-    // The area itself gets at most a quarter of the share, the processes get the rest.
+    // The area itself gets at most a quarter of the load's memory share; the processes get the
+    // rest.
     let memory = resolution.fit("memory", 4, Resource::Memory)?;
     let touch = resolution.plan.parameters.number("touch").min(memory);
     resolution.plan.parameters.insert(
@@ -146,7 +147,8 @@ fn burst(
 }
 
 fn child(gate: &Gate, area: &mut Mapping, touch: usize) -> i32 {
-    // Without a PID namespace, only this signal ends the process if its worker alone is killed.
+    // If there is no PID namespace and only the worker is killed, only this signal ends the
+    // process.
     let started = process::set_parent_death_signal(process::KILL).and_then(|()| gate.wait());
     area.touch(0, touch.max(PAGE_BYTES).min(area.len()));
     i32::from(started.is_err())

@@ -87,7 +87,7 @@ fn prepare(worker: &mut Worker) -> Result<Job, WorkError> {
     Ok(Box::new(run))
 }
 
-/// Works in the current folder, because the user nobody may lack access to the path that leads to
+/// Works in the current folder, because the user `nobody` may lack access to the path that leads to
 /// it.
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let folder = Path::new(".");

@@ -1,4 +1,5 @@
-//! A gate at which the tasks of a load wait until all of them exist. Then all run at once.
+//! Provides a gate at which the tasks of a load wait until all of them exist. When the gate opens,
+//! all of them run at once.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsFd;

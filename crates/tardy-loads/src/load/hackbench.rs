@@ -79,14 +79,14 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Plain(run),
 };
 
-/// Kernel memory of a task and of a stream, in bytes, rounded up. A pipe holds 64 KiB, a socket at
-/// most twice 208 KiB.
+/// Kernel memory that each task and each stream takes, in bytes, rounded up. A pipe holds 64 KiB, a
+/// socket at most twice 208 KiB.
 const TASK_BYTES: u64 = 256 << 10;
 const STREAM_BYTES: u64 = 512 << 10;
-/// Number of the worker's descriptors besides those of the groups.
+/// Number of descriptors that the worker needs in addition to those of the groups.
 const OTHER_FILES: u64 = 32;
-/// Groups for each CPU, as in rteval (`jobspercore`). A fixed number of groups would leave most
-/// CPUs of a large machine idle.
+/// Number of groups for each CPU, as in rteval (`jobspercore`). A fixed number of groups would
+/// leave most CPUs of a large machine idle.
 const GROUPS_A_CPU: u64 = 5;
 const GROUPS_MAX: u64 = 1000;
 /// Time for the load to stop if it must complete whole rounds. With the default parameters, a round
@@ -166,8 +166,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// Returns, for each memory node, those of its CPUs that are among `cpus`. Without nodes, returns
-/// all `cpus` as one list.
+/// Returns, for each memory node, which of its CPUs are among `cpus`. If the machine has no nodes,
+/// returns all `cpus` as one list.
 fn nodes(sys: &Path, cpus: &CpuList) -> Vec<CpuList> {
     let folders = std::fs::read_dir(sys.join("devices/system/node"))
         .into_iter()
@@ -242,7 +242,7 @@ struct Round {
     /// The CPUs of each node. A group stays on one node, as with a separate hackbench for each
     /// node.
     nodes: Vec<CpuList>,
-    /// Number of coming rounds that complete even if the load must stop.
+    /// How many of the next rounds are completed even if the load must stop.
     whole: u64,
     /// Number of messages that are sent but not yet counted as work.
     sent: SharedWords,
@@ -251,7 +251,7 @@ struct Round {
 
 impl Round {
     /// Runs a round with a process for each task. All tasks wait at the gate until the last of them
-    /// exists. Returns whether all did their work, or were cut short.
+    /// exists. Returns true if all tasks did their work or were cut short.
     fn of_processes(&mut self, worker: &mut Worker) -> Result<bool, WorkError> {
         let shape = self.shape;
         let gate = Gate::new().doing("make the pipes that start a round")?;
@@ -306,8 +306,8 @@ impl Round {
             .map(|_| streams(shape))
             .collect::<Result<_, _>>()?;
         let gate = &Gate::new()?;
-        // If a thread could not be started, the round cannot complete: the others would wait for
-        // its messages forever.
+        // If a thread could not be started, the round cannot complete, because the others would
+        // wait for its messages forever.
         let complete = &AtomicBool::new(false);
         let tasks = 2 * shape.fds * shape.groups;
         std::thread::scope(|scope| {
@@ -355,8 +355,8 @@ impl Round {
         affinity::set(0, &cpus)
     }
 
-    /// Reaps the round's processes. Ends them when the load must stop. Returns whether they did
-    /// their work, or were cut short.
+    /// Reaps the round's processes. Ends these processes when the load must stop. Returns true if
+    /// the processes did their work or were cut short.
     fn follow(&mut self, worker: &mut Worker, mut tasks: BTreeSet<i32>) -> Result<bool, WorkError> {
         let mut good = true;
         let is_whole = self.whole > 0;

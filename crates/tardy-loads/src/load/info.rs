@@ -36,13 +36,13 @@ pub enum Run {
 pub struct LoadInfo {
     /// Name in requests: lower case, digits, dashes.
     pub name: &'static str,
-    /// The activity of the load, in one line.
+    /// Description of what the load does, in one line.
     pub does: &'static str,
     /// Why the load causes latency, in one line.
     pub effect: &'static str,
     /// The paper that the load comes from, or `today`.
     pub source: &'static str,
-    /// The load's parameters, in the order of values that are given without names.
+    /// The load's parameters, in the order in which a request gives values without names.
     pub parameters: &'static [Parameter],
     /// Whether the load can do harm. Such a load runs only if the user requests it by its own name,
     /// or requests a list that names such loads ([`super::composite::Composite::names_dangers`]).
@@ -51,8 +51,8 @@ pub struct LoadInfo {
     pub placement: Placement,
     /// Whether the load writes files to a disk, and so needs a share of the disk's space.
     pub uses_disk: bool,
-    /// The rights of root that the load keeps. Its process drops all others before it starts to
-    /// work.
+    /// The rights of root that the load keeps. The load's process drops all other rights before it
+    /// starts to work.
     pub rights: Rights,
     /// Checks the machine's requirements, and states the load's budget. Runs in the measuring
     /// process and changes nothing.
@@ -75,7 +75,7 @@ pub struct GuestNeeds {
 /// Why a worker ended before it was asked to stop.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkError {
-    /// The machine lacks a requirement that only an attempt could show.
+    /// The machine lacks a requirement, which only an attempt to run the load could show.
     #[error("{}: {}", .0.missing, .0.remedy)]
     Absent(Unsupported),
     /// A system call failed that should not fail.
@@ -83,7 +83,7 @@ pub enum WorkError {
     System {
         /// The operation that failed.
         doing: &'static str,
-        /// The error of the kernel.
+        /// The error that the kernel returned.
         source: io::Error,
     },
     /// The load cannot continue, because a bound was reached, a program failed or the plan lacks an
@@ -97,7 +97,7 @@ pub trait ErrorContext<T> {
     /// Turns the error into a [`WorkError::System`] about `doing`.
     ///
     /// # Errors
-    /// Returns the error with the operation.
+    /// Returns the error together with the failed operation.
     fn doing(self, doing: &'static str) -> Result<T, WorkError>;
 }
 

@@ -69,7 +69,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let mut in_memory = resolution.plan.parameters.text("target") == "memory";
     if !in_memory {
         resolution.plan.note = shortcoming(&folder, &backing);
-        // A folder that the user gave is used whatever its storage is.
+        // A folder that the user gave is used on any kind of storage.
         in_memory = matches!(backing, Backing::Memory(_)) && !is_given;
     }
     let size = if in_memory {
@@ -77,8 +77,8 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
             .plan
             .parameters
             .insert("target".to_owned(), Value::Word("memory".to_owned()));
-        // Memory holds a block in addition to the file. The file may be as short as one block, so
-        // it may take only half of the limit.
+        // The load's share of memory must be enough for a block in addition to the file. The file
+        // may be as short as one block, so it may take only half of the limit.
         let size = resolution.fit("size", 2, Resource::Memory)?;
         resolution.plan.budget.memory = size * workers;
         size

@@ -34,7 +34,7 @@ pub const INFO: LoadInfo = LoadInfo {
 /// Number of pages of a thread. In each round, a thread issues this number of barriers of each
 /// type, and changes the protection this number of times.
 const PAGES: usize = 16;
-/// Stack, kernel memory and pages of a thread, in bytes, rounded up.
+/// Memory that a thread takes (stack, kernel memory and pages), in bytes, rounded up.
 const THREAD_BYTES: u64 = 256 << 10;
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {

@@ -66,7 +66,7 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Prepared(prepare),
 };
 
-/// Where the output of make and its shell commands goes.
+/// The file that gets the output of make and its shell commands.
 const NULL: &str = "/dev/null";
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {

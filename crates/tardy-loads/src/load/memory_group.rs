@@ -1,4 +1,4 @@
-//! A control group (version 2 or 1) with a memory limit. A load's workers enter and leave the
+//! Makes a control group (version 2 or 1) with a memory limit. A load's workers enter and leave the
 //! group.
 
 use std::fs::File;
@@ -22,7 +22,7 @@ const LIMITS: [&str; 2] = ["memory.max", "memory.limit_in_bytes"];
 /// change to undo afterwards. Changes nothing permanently.
 ///
 /// # Errors
-/// Returns what is missing: a memory controller, or the right to make a group.
+/// Returns an error that names what is missing: a memory controller, or the right to make a group.
 pub(super) fn place(host: &Host, name: &str) -> Result<(PathBuf, Option<Undo>), Unsupported> {
     let parent = parent(&host.proc).ok_or_else(|| {
         Unsupported::new(
@@ -133,7 +133,7 @@ fn mount_points<'a>(
     })
 }
 
-/// Number of attempts to enter a group that keeps being removed.
+/// Number of attempts to enter a group that is removed again and again.
 const ENTER_TRIES: usize = 10;
 
 /// The calling process's membership in a group.
@@ -148,7 +148,8 @@ impl MemoryGroup {
     /// controller must be enabled first.
     ///
     /// # Errors
-    /// Returns errors of the files: EACCES, EBUSY, ENOENT if there is no controller.
+    /// Returns an error if the group's files cannot be accessed: EACCES, EBUSY, or ENOENT if there
+    /// is no controller.
     pub(super) fn enter(group: &Path, limit: u64, undo: &[Undo]) -> io::Result<Self> {
         let is_gone = |entered: &io::Result<Self>| {
             let is_absent = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
@@ -183,7 +184,7 @@ impl MemoryGroup {
         std::fs::write(file.ok_or(io::ErrorKind::NotFound)?, limit.to_string())?;
         let home = home(group).ok_or(io::ErrorKind::NotFound)?.join(MEMBERS);
         let home = File::options().write(true).open(home)?;
-        // For the kernel, 0 means the process that writes it.
+        // The kernel interprets 0 as the process that writes it.
         std::fs::write(group.join(MEMBERS), "0")?;
         Ok(Self { home })
     }
@@ -192,7 +193,7 @@ impl MemoryGroup {
     /// process left.
     ///
     /// # Errors
-    /// Returns errors of the file of members.
+    /// Returns an error if the file of members cannot be written.
     pub(super) fn leave(mut self) -> io::Result<()> {
         self.home.write_all(b"0")
     }

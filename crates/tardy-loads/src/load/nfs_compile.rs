@@ -1,9 +1,9 @@
 //! `nfs-compile`: compiles over an NFS mount on loopback (williams2002: NFS-COMPILE).
 //!
-//! The server is a program, not the kernel's own server. A program always ends with the load's PID
-//! namespace. Threads of the kernel's server would keep a network namespace alive that no process
-//! can reach. In guests of the lab, which end with their measurement, [`kernel_server`] is used.
-//! Server, mount and export are in separate mount and network namespaces of the worker.
+//! The server is a program, not the kernel's own server. A program always ends when the load's PID
+//! namespace ends. Threads of the kernel's server would keep a network namespace alive that no
+//! process can reach. In guests of the lab, which end with their measurement, [`kernel_server`] is
+//! used. Server, mount and export are in separate mount and network namespaces of the worker.
 
 mod kernel_server;
 
@@ -56,15 +56,15 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Plain(run),
 };
 
-/// A guest of the lab gets these from the host and from the kernel's package.
+/// What a guest of the lab gets for this load from the host and from the kernel's package.
 pub const GUEST_NEEDS: GuestNeeds = GuestNeeds {
     load: INFO.name,
     modules: &["nfsd", "nfsv4"],
     programs: &["make", "sh", "rm", "gcc", "as"],
 };
 
-/// Memory of one compiler process on the load's small files, and of the server, in bytes: measured
-/// as 30 MiB and 120 MiB, rounded up.
+/// Memory that one compiler process takes for the load's small files, and memory of the server, in
+/// bytes. They were measured as 30 MiB and 120 MiB, rounded up.
 const JOB_BYTES: u64 = 64 << 20;
 const SERVER_BYTES: u64 = 256 << 20;
 /// Memory of the kernel's server, in bytes: each thread has pages for a request and a reply of up to
@@ -76,7 +76,7 @@ const STATE_BYTES: u64 = 16 << 20;
 const PORT: u16 = 2049;
 /// Maximum time until the server listens.
 const SERVER_LIMIT: Nanos = Nanos::from_secs(30);
-/// Time for the load to stop: unmounting waits for data on the way to the server.
+/// Time for the load to stop. Unmounting waits for data that are on their way to the server.
 const FINISH_LIMIT: Nanos = Nanos::from_secs(30);
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
@@ -174,7 +174,8 @@ fn with_kernel_server(worker: &mut Worker, scratch: &Path, export: &Path) -> Res
 }
 
 fn with_program(worker: &mut Worker, scratch: &Path) -> Result<(), WorkError> {
-    // The server would register at the machine's message bus, which has its socket in /run.
+    // If the server saw the machine's /run, it would find the socket of the message bus there and
+    // register at the bus.
     mount::mount("none", Path::new("/run"), "tmpfs", "size=1m")
         .doing("hide /run from the server")?;
     let server = start_server(scratch)?;

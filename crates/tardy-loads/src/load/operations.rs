@@ -1,7 +1,7 @@
 //! `operations`: executes a program of operations, such as one that `tardy lab hunt` found.
 //!
-//! [`tardy_run::operations`] has the table of operations. A program starts from nothing in each
-//! pass, and everything that it holds is released at the end of the pass.
+//! [`tardy_run::operations`] has the table of operations. In each pass, a program starts without
+//! any resources, and everything that it has acquired is released at the end of the pass.
 
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read, Seek, Write};
@@ -57,11 +57,12 @@ pub const INFO: LoadInfo = LoadInfo {
 const OTHER_FILES: u64 = 32;
 /// Processes of the load end by themselves after this time, even if the worker is killed.
 const LIFE_MAX: Nanos = Nanos::from_secs(60);
-/// The grid of `align`.
+/// Length of the grid's steps, in ns; the operation `align` waits until a moment of the grid.
 const GRID: i64 = 1_000_000;
-/// Time to arm a timer before all timers fire, in ns; about 1,000 instructions.
+/// Time allowed to arm each timer before all timers fire, in ns; arming takes about 1,000
+/// instructions.
 const TIME_TO_ARM: i64 = 10_000;
-/// Number of small operations, and of MiB, between two checks whether the load must stop.
+/// Number of small operations, or of MiB, between two checks whether the load must stop.
 const BETWEEN_CHECKS: u64 = 64;
 const MEBIBYTES_BETWEEN_CHECKS: usize = 4;
 const MEBIBYTE: usize = 1 << 20;
@@ -90,8 +91,8 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// Raises the limits that the program needs. Without the right to do so, operations beyond the
-/// limits fail and are counted.
+/// Raises the resource limits to what the program needs. If the worker may not raise them,
+/// operations beyond the limits fail and are counted.
 fn prepare(worker: &mut Worker) -> Result<Job, WorkError> {
     let text = worker.plan.load.parameters.text(STEPS);
     let program = text
@@ -131,7 +132,7 @@ fn run(worker: &mut Worker, program: &Program) -> Result<(), WorkError> {
 /// Returns whether to continue, see [`Worker::go_on`].
 type GoOn<'a> = &'a mut dyn FnMut() -> bool;
 
-/// Everything that a program holds.
+/// All resources that a program has acquired.
 struct State {
     areas: Vec<Mapping>,
     file: File,
@@ -140,7 +141,7 @@ struct State {
     sets: Vec<Epoll>,
     /// The process group of the children; absent without children.
     group: Option<i32>,
-    /// Time from a whole ms to the moment at which timers fire.
+    /// Time from each whole ms to the moment at which timers fire, in ns.
     offset: i64,
 }
 
@@ -354,7 +355,8 @@ fn each_of<T>(
 /// Forks a child that runs `child`, in the process group of all children.
 fn adopt(group: &mut Option<i32>, child: impl FnOnce() -> i32) -> io::Result<()> {
     let pid = process::fork(|| {
-        // Without a PID namespace, only this signal ends the child if the worker alone is killed.
+        // If there is no PID namespace and only the worker is killed, only this signal ends the
+        // child.
         match process::set_parent_death_signal(process::KILL) {
             Ok(()) => child(),
             Err(_) => 1,
@@ -432,7 +434,7 @@ mod tests {
     }
 
     /// Operations that fork need a process with one thread. The lab's test of the hunt executes
-    /// them.
+    /// these operations.
     #[test]
     fn every_operation_without_a_process_can_be_executed() {
         let program: Program = "map=8,protect,discard,map-huge=2,unmap,write=1,read,truncate,\

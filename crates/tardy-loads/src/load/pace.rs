@@ -22,8 +22,8 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Makes the pace of one of several threads on a CPU, for a load that runs with `beside` other
-    /// loads. The paced thread itself must call this.
+    /// Creates the pace of one of several threads on a CPU, for a load that runs at the same time
+    /// as `beside` other loads. The paced thread itself must call this.
     pub(super) fn new(threads_on_cpu: usize, beside: u32) -> Self {
         let times = if beside == 0 {
             0
@@ -49,8 +49,9 @@ impl Pace {
         }
     }
 
-    /// Accounts for used CPU time and passed time. Excess waiting gives no credit, because the
-    /// thread would use the credit all at once.
+    /// Updates the rest that the thread owes: adds rest for the CPU time that it used, and
+    /// subtracts the time that has passed. A thread that waits longer than it has to gets no
+    /// credit, because it would use the credit all at once.
     fn pass(&mut self, cpu_time: i64, time: i64) {
         let owed = (cpu_time - self.cpu_time).saturating_mul(self.times) - (time - self.time);
         self.owed = (self.owed + Nanos(owed)).max(Nanos::ZERO);

@@ -47,8 +47,8 @@ pub const INFO: LoadInfo = LoadInfo {
 
 /// Stack and kernel memory of a thread, in bytes, rounded up.
 const THREAD_BYTES: u64 = 128 << 10;
-/// How long the first owner of a chain holds its lock. The owner sleeps meanwhile, so that the
-/// others start to wait.
+/// How long the first owner of a chain holds its lock. The owner sleeps while it holds the lock, so
+/// that the others start to wait.
 const HOLD: Duration = Duration::from_micros(50);
 /// Pause of the real-time thread after each round. Without the pause, threads with the lent
 /// priority could occupy a CPU for long.
@@ -106,7 +106,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     })
 }
 
-/// Returns whether this process may have a real-time policy. A thread that ends at once tries it.
+/// Returns whether this process may have a real-time policy. To find out, a thread that ends at
+/// once tries to get the policy.
 fn may_be_real_time(priority: u32) -> bool {
     scoped::apart(|| sched::set_policy(0, Policy::Fifo { priority }))
         .is_ok_and(|tried| tried.is_ok())

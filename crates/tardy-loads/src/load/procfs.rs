@@ -46,7 +46,8 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Plain(run),
 };
 
-/// Files of each process, and files of the system, whose content the kernel makes on reading.
+/// Files of each process, and files of the whole system. The kernel makes their content when they
+/// are read.
 const PROCESS_FILES: [&str; 4] = ["smaps", "maps", "status", "stat"];
 const SYSTEM_FILES: [&str; 8] = [
     "kallsyms",
@@ -121,8 +122,8 @@ fn processes(proc: &Path) -> std::io::Result<Vec<PathBuf>> {
         .collect())
 }
 
-/// Reads a file up to its end. Unreadable files, and files of ended processes, are not errors,
-/// because the set of files differs between systems.
+/// Reads a file to its end. Unreadable files, and files of ended processes, are not errors, because
+/// the set of files differs between systems.
 pub(super) fn read_through(worker: &mut Worker, path: &Path, block: &mut [u8]) {
     let Ok(mut file) = File::open(path) else {
         return;

@@ -48,8 +48,8 @@ const FIRST_TRIES: u32 = 500;
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let workers = resolution.workers();
-    // A small share does not prevent the load from running, because the kernel shrinks its buffers
-    // when memory is short.
+    // The load can run with a small share of memory, because the kernel shrinks the buffers when
+    // memory is short.
     resolution.plan.budget.memory = (workers * WORKER_BYTES).min(resolution.share.memory);
     resolution.plan.budget.processes = workers;
     Ok(())
@@ -90,7 +90,7 @@ fn run(worker: &mut Worker, near: &UdpSocket, far: &UdpSocket) -> Result<(), Wor
     Ok(())
 }
 
-/// Returns both ends of the connection. Without the right to make namespaces, or without veth
+/// Returns both ends of the connection. If the worker may not make namespaces, or there are no veth
 /// devices, the ends are on the loopback device, and this is reported.
 fn ends(worker: &mut Worker) -> Result<(UdpSocket, UdpSocket), WorkError> {
     if worker.plan.load.parameters.text("over") == "veth" {

@@ -59,7 +59,7 @@ pub const INFO: LoadInfo = LoadInfo {
 };
 
 /// Memory of each of the two areas, in quarters of the worker's part of the group's limit. One area
-/// fits, both together do not.
+/// fits into the limit, both together do not.
 const AREA_QUARTERS: u64 = 3;
 /// Size of the steps in which the area is touched, in bytes. The worker checks for the stop request
 /// between two steps.

@@ -22,7 +22,7 @@ pub struct LoadRequest {
     pub by_name: bool,
     /// The list that contained the load. If a load of a list cannot run, the others still run.
     pub list: Option<&'static str>,
-    /// The given values, by parameter.
+    /// The values that the user gave, by parameter.
     pub given: BTreeMap<&'static str, Value>,
 }
 
@@ -80,8 +80,8 @@ pub enum RequestError {
 }
 
 impl LoadRequest {
-    /// Parses one request, or several with commas between them. The name of a list gives a request
-    /// for each of its loads.
+    /// Parses one request, or several with commas between them. If the text names a list, returns a
+    /// request for each of the list's loads.
     ///
     /// # Errors
     /// Returns the wrong part of the text, and what to write instead.

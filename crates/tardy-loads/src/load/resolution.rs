@@ -24,7 +24,7 @@ pub struct Resolution<'a> {
 }
 
 impl<'a> Resolution<'a> {
-    /// Starts resolving `plan`. The user set the parameters `given`.
+    /// Starts resolving `plan`. `given` holds the parameters that the user set.
     pub(super) fn new(
         host: &'a Host,
         share: Bounds,
@@ -58,7 +58,7 @@ impl Resolution<'_> {
     /// large shrinks to the limit; a value that the user gave does not.
     ///
     /// # Errors
-    /// Returns the limit, if a given value or the parameter's minimum exceeds it.
+    /// Returns the limit as the error if a given value or the parameter's minimum exceeds it.
     pub fn fit(
         &mut self,
         name: &'static str,
@@ -78,7 +78,7 @@ impl Resolution<'_> {
     /// resource in the error.
     ///
     /// # Errors
-    /// Returns the limit, if a given value or the parameter's minimum exceeds it.
+    /// Returns the limit as the error if a given value or the parameter's minimum exceeds it.
     pub fn fit_within(
         &mut self,
         name: &'static str,
@@ -133,8 +133,8 @@ impl Resolution<'_> {
         Ok(self.plan.parameters.number(name))
     }
 
-    /// Gives the load a separate folder for named files. The load makes it, and the guardian
-    /// removes it.
+    /// Gives the load a separate folder for named files. The load makes the folder, and the
+    /// guardian removes it.
     pub fn take_scratch_folder(&mut self) {
         let scratch = self.host.scratch.clone();
         self.take_scratch_folder_in(&scratch);
@@ -157,7 +157,7 @@ impl Resolution<'_> {
     /// Returns the path of program `name`, which Debian has in `package`.
     ///
     /// # Errors
-    /// Returns the program and its package, if the program is missing.
+    /// Returns the program and its package as the error if the program is missing.
     pub fn needs_program(&self, name: &str, package: &str) -> Result<PathBuf, Unsupported> {
         let absent = || {
             Unsupported::new(
@@ -171,7 +171,7 @@ impl Resolution<'_> {
     /// Checks that the tool runs as the superuser, which the load needs for `what`.
     ///
     /// # Errors
-    /// Returns the missing right.
+    /// Returns the missing right as the error.
     pub fn needs_superuser(&self, what: &str) -> Result<(), Unsupported> {
         if self.host.superuser {
             return Ok(());

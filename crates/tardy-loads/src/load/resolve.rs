@@ -19,7 +19,7 @@ use super::info::Placement;
 use super::request::LoadRequest;
 use super::resolution::Resolution;
 
-/// Default time for a load to stop.
+/// Default time that a load may take to stop.
 pub const FINISH_LIMIT: Nanos = Nanos::from_secs(10);
 
 /// Resolves the loads of one phase, which share `bounds`. Each result is a plan or the missing
@@ -31,7 +31,7 @@ pub fn resolve_all(
     host: &Host,
     bounds: Bounds,
 ) -> Vec<(LoadRequest, Result<LoadPlan, Unsupported>)> {
-    // Most loads write no file. Those that do share the space.
+    // Only loads that write files share the space.
     let writers = requests
         .iter()
         .filter(|request| request.info.uses_disk)
@@ -227,7 +227,7 @@ mod tests {
                 processes: 0,
             },
         ] {
-            // Most loads write no file. Those that do share the space.
+            // Only loads that write files share the space.
             let writers = requests
                 .iter()
                 .filter(|request| request.info.uses_disk)

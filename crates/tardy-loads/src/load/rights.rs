@@ -1,8 +1,8 @@
-//! The rights of root that a load keeps. The load drops all others.
+//! Drops all rights of root except those that a load keeps.
 //!
-//! A load's process drops its rights itself. First it takes its share of the CPUs and opens the
-//! files that only root can open; then it drops the rights and starts to work. The guardian keeps
-//! its rights, because it must undo groups and settings.
+//! A load's process drops its rights itself. First the process takes its share of the CPUs and
+//! opens the files that only root can open; then it drops the rights and starts to work. The
+//! guardian keeps its rights, because it must undo groups and settings.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -32,12 +32,13 @@ pub enum Rights {
         /// Paths of these files, or of folders in which everything may be written.
         paths: fn(&WorkerPlan) -> Vec<PathBuf>,
     },
-    /// All rights: the load mounts and starts a server, or its program is the user's.
+    /// The process keeps all rights, because the load mounts a file system and starts a server, or
+    /// because its program is the user's.
     All,
 }
 
 impl Rights {
-    /// The rights of a load that needs none.
+    /// The rights of a load that needs no rights of root.
     pub const NONE: Self = Self::Nobody {
         keeps: &[],
         opens: "",
@@ -74,7 +75,7 @@ impl Rights {
             match self {
                 Self::Nobody { .. } => {
                     // The kernel does not limit the number of root's processes. The limit is lifted
-                    // for nobody, too, because the load's plan bounds the number.
+                    // for the user `nobody`, too, because the load's plan bounds the number.
                     let _ = rlimit::set(
                         rlimit::Resource::Processes,
                         rlimit::UNLIMITED,
@@ -98,8 +99,8 @@ impl Rights {
     }
 }
 
-/// Restricts writing to `paths` by Landlock. Without Landlock the load still works, and the run
-/// reports it.
+/// Restricts writing to `paths` by Landlock. If the kernel lacks Landlock, the load still works,
+/// and the run reports that its writing was not restricted.
 fn confine(worker: &mut Worker, paths: &[PathBuf], reason: &str) {
     if let Err(error) = landlock::write_only_below(paths) {
         worker.tell(format!(
@@ -216,7 +217,7 @@ mod tests {
             return try_what_the_load_may_do(info, Path::new(&folder));
         }
         if !user::is_root() {
-            // A user without rights has none to drop.
+            // An ordinary user has no rights to drop.
             return assert!(!can_write("/proc/sys/kernel/core_pattern"));
         }
         assert!(can_write("/proc/sys/kernel/core_pattern"));

@@ -1,4 +1,4 @@
-//! Scratch files, which are always removed. Their file system is never filled up.
+//! Makes scratch files, which are always removed, and keeps some space free on their file system.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io;
@@ -12,14 +12,14 @@ use super::Unsupported;
 use super::info::{ErrorContext, WorkError};
 use super::worker::Worker;
 
-/// The folder, inside a worker's own folder, in which the worker works as the user nobody.
+/// The folder, inside a worker's own folder, in which the worker works as the user `nobody`.
 const WORK: &str = "work";
 
-/// Makes a file in `folder`'s file system that has no name, or loses its name right after it was
-/// made.
+/// Makes a file without a name in `folder`'s file system, or a file that loses its name right after
+/// it was made.
 ///
 /// # Errors
-/// Returns errors of open(2).
+/// Returns the errors of open(2).
 pub fn file(folder: &Path) -> io::Result<File> {
     if let Ok(file) = memory_file::create_unnamed(folder) {
         return Ok(file);
@@ -44,7 +44,7 @@ pub fn file(folder: &Path) -> io::Result<File> {
 /// A restarted worker finds its previous folder again.
 ///
 /// # Errors
-/// Returns errors of mkdir(2), and an error if the folder does not belong to this user alone.
+/// Returns the errors of mkdir(2), and an error if the folder does not belong to this user alone.
 pub fn own_folder(worker: &Worker) -> Result<PathBuf, WorkError> {
     let load =
         worker.plan.load.scratch.as_ref().ok_or_else(|| {
@@ -66,10 +66,10 @@ fn make_below(load: &Path, index: usize) -> io::Result<PathBuf> {
 }
 
 /// Makes a folder inside this worker's own folder, and enters it. Only root can access the outer
-/// folder. Any user may write in the inner one, so the worker can do so as the user nobody.
+/// folder. Any user may write in the inner one, so the worker can do so as the user `nobody`.
 ///
 /// # Errors
-/// Returns the errors of [`own_folder`], and an error if the file system has no permissions.
+/// Fails as [`own_folder`] does; also returns an error if the file system has no permissions.
 pub fn enter_own_folder(worker: &Worker) -> Result<(), WorkError> {
     let own = own_folder(worker)?.join(WORK);
     match std::fs::create_dir(&own) {
@@ -96,7 +96,7 @@ pub fn enter_own_folder(worker: &Worker) -> Result<(), WorkError> {
 /// Works like [`check_floor`], for an existing folder.
 ///
 /// # Errors
-/// Returns the errors of [`check_floor`], and errors of open(2).
+/// Fails as [`check_floor`] and open(2) do.
 pub fn check_floor_of(folder: &Path, bytes: u64) -> Result<(), WorkError> {
     let opened = File::open(folder).doing("open the scratch folder")?;
     check_floor(&opened, folder, bytes)

@@ -3,12 +3,12 @@
 //!
 //! Each worker gets a separate session if the kernel groups tasks by session (sched(7), autogroup),
 //! otherwise a control group if the `cpu` controller is available (cgroups(7), version 1 or 2). If
-//! neither is available, the number of tasks of loads with hundreds of tasks is reduced. The
-//! journal lists the groups.
+//! neither is available, loads with hundreds of tasks get fewer tasks. The journal lists the
+//! groups.
 //!
-//! A load on several CPUs has a group for each worker, not one for the load. The kernel divides a
-//! group's weight among the CPUs by its estimate of the group's load on each of them. With one
-//! group, a load of short-lived or sleeping tasks got three to five times its share.
+//! A load on several CPUs has a group for each worker, not a single group for the load. The kernel
+//! divides a group's weight among the CPUs by its estimate of the group's load on each of them.
+//! With one group, a load of short-lived or sleeping tasks got three to five times its share.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -95,7 +95,8 @@ pub fn share_equally(loads: &mut [LoadPlan], host: &Host) -> bool {
         .all(|load| load.share != Share::Tasks || PACED.contains(&load.name.as_str()))
 }
 
-/// Reduces the number of tasks of a load that has hundreds of them. Values given by the user stay.
+/// Reduces the number of tasks of a load that has hundreds of them. Values that the user gave are
+/// not changed.
 fn thin_out(load: &mut LoadPlan) {
     let asked = load
         .label
@@ -243,8 +244,9 @@ pub fn is_of_all(undo: &Undo) -> bool {
     matches!(undo, Undo::Write { path, .. } if path.ends_with(CHILDREN_HAVE))
 }
 
-/// Returns the weight of a worker relative to a worker on a single CPU. A worker on all CPUs has
-/// its weight once, while other loads have theirs on each CPU.
+/// Returns the weight of a worker relative to a worker on a single CPU. The weight of a worker on
+/// all CPUs counts once, while the weight of a load with a worker on each CPU counts on each of
+/// them.
 ///
 /// The kernel's division among CPUs favours a load with many tasks on each CPU. At the moments when
 /// the kernel computes the division, more of such a load's tasks wait than on average
@@ -264,7 +266,7 @@ pub fn weight(load: &LoadPlan) -> f64 {
 /// Makes a worker's group with this weight.
 ///
 /// # Errors
-/// Returns the error of the kernel.
+/// Returns the kernel's error if the group cannot be made.
 pub fn make(group: &Path, weight: f64) -> io::Result<()> {
     let enable = group
         .parent()
@@ -293,16 +295,16 @@ pub fn make(group: &Path, weight: f64) -> io::Result<()> {
 /// called before anything is started.
 ///
 /// # Errors
-/// Returns the error of the kernel.
+/// Returns the kernel's error if the process cannot be moved.
 pub fn enter(share: &Share, index: usize, weight: f64) -> io::Result<()> {
     match share {
         Share::Tasks => Ok(()),
-        // For the kernel, 0 means the process that writes it.
+        // The kernel interprets 0 as the process that writes it.
         Share::Group(group) => std::fs::write(of_worker(group, index).join("cgroup.procs"), "0"),
         Share::Session => {
             tardy_sys::process::new_session()?;
             // Weights of neighbouring nice values differ by a factor of 1.25 (kernel/sched/core.c,
-            // sched_prio_to_weight). Without the right to raise its weight, the load's share stays
+            // sched_prio_to_weight). If the worker may not raise its weight, the load's share stays
             // small. The phase's table shows this.
             let nice = (weight.ln() / 1.25_f64.ln()).round().clamp(0.0, 20.0);
             let _ = std::fs::write("/proc/self/autogroup", format!("-{nice:.0}"));

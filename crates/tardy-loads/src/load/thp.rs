@@ -59,7 +59,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
             format!("echo madvise > {}", setting.display()),
         ));
     }
-    // The memory of two areas: the load works on one, and leaves the other to khugepaged. The
+    // The memory of two areas. The load works on one, and leaves the other to khugepaged. The
     // second area is not larger than the first.
     let size = resolution.fit("size", 2, Resource::Memory)?;
     resolution.plan.budget.memory = (size + LEFT_BYTES as u64) * resolution.workers();
@@ -109,7 +109,7 @@ fn small() -> std::io::Result<Mapping> {
     Ok(area)
 }
 
-/// Splits each huge page by discarding its first small page: the kernel then maps the rest with
+/// Splits each huge page by discarding its first small page. The kernel then maps the rest with
 /// small pages. The next fault fills the hole.
 fn split(worker: &mut Worker, area: &mut Mapping) -> Result<(), WorkError> {
     for from in (0..area.len()).step_by(HUGE_BYTES) {

@@ -1,4 +1,5 @@
-//! Threads of one worker, each bound to its CPU. Each repeats the same round and counts its work.
+//! Runs the threads of one worker, each bound to its CPU. Each thread repeats the same round and
+//! counts its work.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -39,8 +39,8 @@ const SOCKET_BYTES: u64 = 10 << 20;
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let workers = resolution.workers();
     let block = resolution.fit("block", 2, Resource::Memory)?;
-    // A small share does not prevent the load from running, because the kernel shrinks its buffers
-    // when memory is short.
+    // The load can run with a small share of memory, because the kernel shrinks the buffers when
+    // memory is short.
     resolution.plan.budget.memory =
         (workers * (2 * block + SOCKET_BYTES)).min(resolution.share.memory);
     resolution.plan.budget.processes = 2 * workers;

@@ -1,5 +1,5 @@
-//! Two network namespaces with a pair of virtual Ethernet devices between them. The pair is made
-//! over route netlink, and disappears with the last socket and thread in the namespaces.
+//! Makes two network namespaces with a pair of virtual Ethernet devices between them. The pair is
+//! made over route netlink, and disappears with the last socket and thread in the namespaces.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -45,7 +45,7 @@ const LOCAL: u16 = 2;
 const INTERNET: u8 = 2;
 const UP: u32 = 1;
 
-/// The two namespaces. The calling thread is in the near one, where packets are sent.
+/// The two namespaces. The calling thread is in the near namespace, from which packets are sent.
 #[derive(Debug)]
 pub(super) struct Pair {
     near: File,
@@ -82,7 +82,7 @@ impl Pair {
         Ok(pair)
     }
 
-    /// Does `work` in the far namespace. A socket that `work` opens stays there.
+    /// Runs `work` in the far namespace. A socket that `work` opens stays there.
     pub(super) fn in_far<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         namespace::enter_network(self.far.as_fd())?;
         let done = work();
@@ -147,7 +147,8 @@ fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
     let mut bytes = length.to_ne_bytes().to_vec();
     bytes.extend(kind.to_ne_bytes());
     bytes.extend((REQUEST | flags).to_ne_bytes());
-    // Sequence number and sender are zero: the socket sends only one request at a time.
+    // The sequence number and the sender are zero, because the socket sends only one request at a
+    // time.
     bytes.extend([0; 8]);
     bytes.extend(body);
     bytes
@@ -162,8 +163,8 @@ fn order(message: &[u8]) -> io::Result<()> {
     refusal(&answer[..bytes]).map_or(Ok(()), Err)
 }
 
-/// Returns the kernel's error in an answer, `None` for code 0. Bytes that are not an answer are an
-/// error, too.
+/// Returns the kernel's error in an answer; `None` if the code is 0. Bytes that are not an answer
+/// are an error, too.
 fn refusal(answer: &[u8]) -> Option<io::Error> {
     let kind = answer
         .get(4..6)

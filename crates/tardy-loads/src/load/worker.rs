@@ -1,4 +1,4 @@
-//! One working process of a load, below the guardian: `tardy __load PLAN`.
+//! Defines one working process of a load, below the guardian. It is started as `tardy __load PLAN`.
 //!
 //! The process is started as a new program with one thread, and is bound to its CPUs. The process
 //! works until its standard input ends, and reports its work on standard output once a second.
@@ -29,7 +29,7 @@ pub(super) const PASSES: Parameter = Parameter::count(
     1 << 40,
 );
 
-/// The input of a worker: the load's plan, and the worker's own part of it.
+/// The input of a worker, which consists of the load's plan and the worker's own part of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerPlan {
     pub load: LoadPlan,
@@ -41,7 +41,7 @@ pub struct WorkerPlan {
     pub memory: u64,
 }
 
-/// The work since the worker's start.
+/// The work that was done since the worker's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Work {
     /// Number of operations; each load defines them.
@@ -74,7 +74,7 @@ impl std::ops::Add for Work {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WorkerReport {
-    /// The worker starts to work, at this time of the monotonic clock.
+    /// The worker starts to work. The value is the time on the monotonic clock.
     Working(Nanos),
     /// The work so far.
     Work(Work),
@@ -143,7 +143,7 @@ impl Worker {
         }
     }
 
-    /// Returns when the worker saw the request to stop.
+    /// Returns the time at which the worker saw the request to stop.
     pub(super) fn stopped_at(&self) -> Option<Nanos> {
         self.stopped_at
     }
@@ -168,7 +168,7 @@ impl Worker {
     }
 
     /// Sleeps until `due` on the monotonic clock, but not beyond the request to stop. Sends no
-    /// reports, because that would take time. Returns when it woke up, in ns.
+    /// reports, because that would take time. Returns the time at which it woke up, in ns.
     pub fn sleep_until(&mut self, due: i64) -> i64 {
         loop {
             let now = clock::monotonic();
@@ -214,7 +214,7 @@ impl Worker {
         };
         let (user, kernel) = cpu_time();
         // The time of living processes is counted in ticks, the time of ended processes exactly.
-        // The maximum keeps the sum from falling when a process ends.
+        // Taking the maximum prevents the sum from falling when a process ends.
         self.work.kernel_time = self
             .work
             .kernel_time

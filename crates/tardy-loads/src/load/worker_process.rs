@@ -1,4 +1,4 @@
-//! The process of a worker, from its start to its end: `tardy __load PLAN`.
+//! Runs the process of a worker, from its start to its end. It is started as `tardy __load PLAN`.
 
 use std::process::ExitCode;
 
@@ -12,7 +12,7 @@ use tardy_sys::{affinity, clock, rlimit, sched, signal};
 use super::info::{ErrorContext, Job, LoadInfo, Run, WorkError};
 use super::worker::{Worker, WorkerPlan, WorkerReport};
 
-/// Runs the worker that `plan` (JSON) describes. The returned exit code is the process's.
+/// Runs the worker that `plan` (JSON) describes. Returns the exit code of the process.
 #[must_use]
 pub fn run(plan: &str) -> ExitCode {
     let plan: WorkerPlan = match serde_json::from_str(plan) {
@@ -77,8 +77,8 @@ const TIMER_SLACK_DEFAULT: u32 = 50_000;
 
 /// Resets settings that the worker may have inherited, and binds the worker to its CPUs.
 fn set_up(cpus: &CpuList) -> Result<(), WorkError> {
-    // The guardian blocks the signals that it waits for. A program that inherited this would not
-    // end when it is asked to.
+    // The guardian blocks the signals that it waits for. A program that inherited the blocked
+    // signals would not end when it is asked to.
     signal::unblock_all().doing("unblock signals")?;
     process::set_parent_death_signal(process::KILL)
         .doing("request a signal for the parent's death")?;
@@ -107,7 +107,7 @@ fn set_up(cpus: &CpuList) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// Moves the worker into its share of the CPUs. Without a share the load still works, and the
+/// Moves the worker into its share of the CPUs. If this fails, the load still works, and the
 /// phase's table shows how much CPU time it got.
 fn take_share(worker: &mut Worker) {
     let share = worker.plan.load.share.clone();

@@ -1,4 +1,4 @@
-//! Checks whether the clock is reliable, and which device fires timers.
+//! Checks whether the clock is reliable, and which device triggers timers.
 
 use super::{Check, CheckInput, Importance, State, Weight, either};
 
@@ -64,8 +64,8 @@ fn stability(examined: &CheckInput<'_>) -> Result<State, State> {
     })
 }
 
-/// A device with `CLOCK_EVT_FEAT_C3STOP` stops in idle states; the kernel puts its CPU into the
-/// broadcast mask.
+/// A device with `CLOCK_EVT_FEAT_C3STOP` stops in idle states; the kernel then puts its CPU into
+/// the broadcast mask.
 fn event_device(examined: &CheckInput<'_>) -> Result<State, State> {
     let list = examined.text("proc/timer_list")?;
     let device = |line: &str| {
@@ -73,7 +73,7 @@ fn event_device(examined: &CheckInput<'_>) -> Result<State, State> {
             .strip_prefix("Clock Event Device:")
             .map(|name| name.trim().to_owned())
     };
-    // The list starts with the broadcast device; the devices of the CPUs follow.
+    // The kernel lists the broadcast device first, and then the devices of the CPUs.
     let own = list
         .lines()
         .skip_while(|line| !line.starts_with("Per CPU device"))

@@ -1,16 +1,16 @@
 //! Compares the kernel's build configuration with the kernel's own rules for real time. The
-//! severities are those of the rules ("info" is low here).
+//! severities are those that the kernel's rules state ("info" becomes low here).
 //!
 //! Other modules check the debug options ([`super::kernel_debug`]), PREEMPT_RT
 //! ([`super::kernel_real_time`]) and EFI ([`super::firmware`]). For PREEMPT_RT and EFI, the running
-//! kernel is a better source than its configuration.
+//! kernel shows more than its configuration does.
 
 use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
 
 const FILES: &[&str] = &["boot/config-*|lib/modules/*/config|proc/config.gz"];
 const SOURCE: &str = "Documentation/core-api/real-time/kernel-configuration.rst";
 
-/// Makes a check from a rule of the kernel's documentation, for an option of the kernel's
+/// Makes a check from a rule in the kernel's documentation about an option of the kernel's
 /// configuration.
 const fn rule(
     name: &'static str,

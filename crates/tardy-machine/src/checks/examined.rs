@@ -1,8 +1,8 @@
-//! The input of the checks. An input can be absent, unreadable or unknown, and these are different
-//! results.
+//! The input of the checks. An input can be absent, unreadable or unknown, and each of these gives
+//! a different result.
 //!
 //! If a file is missing from a mounted /proc, /sys, debugfs or tracefs, the kernel lacks the
-//! feature. If the file system is not mounted, a missing file shows nothing.
+//! feature. If the file system is not mounted, a missing file proves nothing.
 
 use std::cell::OnceCell;
 use std::io::{self, ErrorKind, Read};
@@ -19,12 +19,12 @@ use crate::root::Root;
 use crate::tasks::{self, Task};
 use crate::watch::WatchDelta;
 
-/// The reason why a file of this machine is not read.
+/// Why this machine's files are not read.
 pub(super) const NOT_HERE: &str = "the run was recorded on another machine, or on this machine \
                                    before its last restart: run tardy doctor on the machine of \
                                    the run";
-/// File systems that may be unmounted, or hidden from this user. A file missing there says nothing
-/// about the kernel.
+/// File systems that may be unmounted, or hidden from this user. A missing file there does not
+/// prove that the kernel lacks a feature.
 const MOUNTED: [(&str, &str); 4] = [
     (
         "sys/kernel/debug/",
@@ -40,7 +40,8 @@ const MOUNTED: [(&str, &str); 4] = [
 /// Maximum number of files, such as one per CPU, that [`CheckInput::refused`] tries to read for a
 /// pattern.
 const TRIED_MAX: usize = 256;
-/// From errno-base.h. A read returns it if the task has ended since its folder was listed.
+/// From errno-base.h. Reading a task's file returns this error if the task has ended since its
+/// folder was listed.
 const ESRCH: i32 = 3;
 
 /// The input of the checks.
@@ -50,13 +51,13 @@ pub struct CheckInput<'a> {
     pub facts: &'a MachineFacts,
     /// The machine's files; absent if the facts are from another machine or an earlier boot.
     pub root: Option<&'a Root>,
-    /// The CPUs of interest: those of the real-time tasks.
+    /// The CPUs of interest, on which the real-time tasks run.
     pub cpus: &'a CpuList,
     /// The purpose of the machine.
     pub profile: Profile,
     /// The user's real-time program, if one was named.
     pub program: Option<&'a Program>,
-    /// The increments of counters during an interval, if requested.
+    /// By how much counters increased during an interval, if the command watches them.
     pub watched: Option<&'a WatchDelta>,
     /// The result of the kernel's hardware latency detector, or why it did not run, if the user
     /// requested it.
@@ -103,8 +104,8 @@ impl<'a> CheckInput<'a> {
             .ok_or_else(|| State::unknown("/proc/cmdline cannot be read"))
     }
 
-    /// Returns the value of the last parameter with this name, as in `isolcpus=`; empty if the
-    /// parameter has no value.
+    /// Returns the value of the last parameter on the kernel's command line with this name, such as
+    /// `isolcpus=`; empty if the parameter has no value.
     pub(super) fn parameter(&self, name: &str) -> Result<Option<&str>, State> {
         let line = self
             .facts
@@ -124,8 +125,9 @@ impl<'a> CheckInput<'a> {
         self.root.ok_or_else(|| State::unknown(NOT_HERE))
     }
 
-    /// Returns the content of a file of the machine. The check does not apply if the file is absent
-    /// from a mounted file system; it is unknown if the file cannot be read.
+    /// Returns the content of a file of the machine. If the file is missing from a mounted file
+    /// system, the check does not apply. If the file cannot be read, the result of the check is
+    /// unknown.
     pub(super) fn text(&self, path: &str) -> Result<String, State> {
         match self.root()?.read(path) {
             Ok(text) => Ok(text
@@ -155,8 +157,8 @@ impl<'a> CheckInput<'a> {
             .map_err(|_| State::unknown(format!("/{path} contains no number")))
     }
 
-    /// Returns path and content of all files that match a pattern. Unreadable files are left out;
-    /// [`Self::refused`] reports them.
+    /// Returns the path and the content of each file that matches a pattern. Unreadable files are
+    /// left out; [`Self::refused`] reports them.
     pub(super) fn texts(&self, pattern: &str) -> Result<Vec<(String, String)>, State> {
         let root = self.root()?;
         let found: Vec<_> = root
@@ -216,8 +218,8 @@ impl<'a> CheckInput<'a> {
             .map(|online| online.minus(self.cpus))
     }
 
-    /// Returns the CPUs to isolate: those of interest. If these are all CPUs, one of them is left
-    /// out.
+    /// Returns the CPUs to isolate: the CPUs of interest. If these are all online CPUs, one of them
+    /// is left out.
     pub(super) fn to_isolate(&self) -> CpuList {
         let is_everywhere =
             self.cpus.len() > 1 && self.other_cpus().is_some_and(|others| others.is_empty());
@@ -240,9 +242,9 @@ impl<'a> CheckInput<'a> {
             .map_or_else(|| "OTHERS".to_owned(), |others| others.to_string())
     }
 
-    /// Returns a message about the first of a check's files that exists but cannot be read, or
-    /// whose file system is not mounted. Of alternatives (`a|b`), one readable file suffices, and
-    /// none has to exist.
+    /// Returns a message about the first file of a check that exists but cannot be read, or whose
+    /// file system is not mounted. If a check lists alternatives (`a|b`), one readable file
+    /// suffices, and it is no error if none exists.
     pub(super) fn refused(&self, reads: &[&str]) -> Option<String> {
         let root = self.root?;
         if root.is_empty("proc") && root.is_empty("sys") {

@@ -1,5 +1,4 @@
-//! Checks the share of a CPU that the scheduler gives to ordinary tasks when real-time tasks starve
-//! them.
+//! Checks how much of a CPU the scheduler gives to ordinary tasks when real-time tasks starve them.
 
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
@@ -65,8 +64,8 @@ fn look_at_ext(examined: &CheckInput<'_>) -> State {
     }
 }
 
-/// Judges the longest gap that the rules selected by `is_rule` cause on the CPUs of interest. The
-/// remedy sets the gap to zero.
+/// Judges the longest time for which the selected rules (`is_rule`) can stop real-time tasks on the
+/// CPUs of interest. The remedy sets this time to zero.
 fn longest_gap(
     examined: &CheckInput<'_>,
     folder: &str,

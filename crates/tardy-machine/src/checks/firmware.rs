@@ -1,5 +1,6 @@
-//! Checks of activity below the kernel: firmware that stops CPUs invisibly, and its configuration.
-//! Sources: koolwal2009, section 2.3, and Documentation/core-api/real-time/hardware.rst.
+//! Checks of activity below the kernel: firmware that stops CPUs without the kernel's knowledge,
+//! and its configuration. Sources: koolwal2009, section 2.3, and
+//! Documentation/core-api/real-time/hardware.rst.
 
 use super::{Check, CheckInput, Importance, State, Weight, either};
 use crate::facts::CompiledPreemption;
@@ -309,7 +310,7 @@ fn memory_errors(examined: &CheckInput<'_>) -> Result<State, State> {
         .join(", ");
     Ok(match interval.parse::<u64>() {
         Err(_) => State::unknown("edac_mc_poll_msec contains no number"),
-        // An hour or more is as good as never.
+        // An interval of an hour or more is judged like no polling.
         Ok(milliseconds) if milliseconds >= 3_600_000 => {
             State::good(format!("{names}, polled every {} s", milliseconds / 1000))
         }

@@ -1,4 +1,4 @@
-//! Checks whether timers fire at the requested time, or only at the tick.
+//! Checks whether timers expire at the requested time, or only at the next tick.
 
 use super::{Check, CheckInput, Importance, State, Weight};
 

@@ -23,7 +23,7 @@ pub(super) const CHECK: Check = Check {
     look,
 };
 
-/// Maximum exit latency that is not noticeable. C1 has about 2 us.
+/// Longest exit latency that users do not notice. C1 has an exit latency of about 2 us.
 const EXIT_LATENCY_MAX: Nanos = Nanos::from_micros(2);
 /// PM_QOS_CPU_LATENCY_DEFAULT_VALUE of include/linux/pm_qos.h: the value if no process requested a
 /// limit.
@@ -87,9 +87,9 @@ fn look(examined: &CheckInput<'_>) -> State {
     )
 }
 
-/// Returns the exit latency that holders of /dev/cpu_dma_latency requested; `None` if there is no
-/// request. Reading the device returns the tightest request in us, as a 32-bit number. Opening it
-/// requests nothing.
+/// Returns the maximum exit latency that processes requested through /dev/cpu_dma_latency; `None`
+/// if there is no request. Reading the device returns the tightest request in us, as a 32-bit
+/// number. Opening it requests nothing.
 fn requested(root: &Root) -> Option<Nanos> {
     let mut latency = [0; 4];
     root.open("dev/cpu_dma_latency")

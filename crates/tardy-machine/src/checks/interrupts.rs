@@ -1,5 +1,5 @@
-//! Checks of interrupts beyond [`super::interrupt_affinity`]: their counts, the affinity of new
-//! interrupts, pending moves, and managed interrupts.
+//! Checks of interrupts beyond [`super::interrupt_affinity`]: how many occur, which CPUs new
+//! interrupts get, moves that have not taken effect, and managed interrupts.
 
 use tardy_core::cpu::CpuList;
 
@@ -50,8 +50,9 @@ pub(super) const MANAGED: Check = Check {
     look: |examined| either(managed(examined)),
 };
 
-/// Returns whether the interrupt comes from a device. Of a CPU's own interrupts, the timer belongs
-/// to the user's work, and inter-CPU calls result from settings that other checks cover.
+/// Returns whether the interrupt comes from a device. Interrupts that belong to a CPU are not
+/// judged here: the user's work needs the CPU's timer, and other checks cover the settings that
+/// make CPUs interrupt each other.
 fn is_of_device(line: &InterruptLineDelta) -> bool {
     line.label.bytes().all(|byte| byte.is_ascii_digit())
 }

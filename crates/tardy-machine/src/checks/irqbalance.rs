@@ -1,4 +1,4 @@
-//! Checks whether a daemon moves interrupts back to the CPUs of interest.
+//! Checks whether irqbalance or a similar daemon moves interrupts back to the CPUs of interest.
 
 use super::{Check, CheckInput, Importance, State, Weight};
 

@@ -1,4 +1,4 @@
-//! Checks whether the kernel was built with self-checks.
+//! Checks whether the kernel was built with debugging checks.
 
 use super::{Check, CheckInput, Importance, State, Weight};
 

@@ -1,5 +1,5 @@
-//! Checks whether the kernel is preemptible nearly everywhere, and whether such a kernel has
-//! remaining causes of delay.
+//! Checks whether the kernel is built with PREEMPT_RT, and whether such a kernel still has causes
+//! of delay.
 
 use tardy_core::units::Nanos;
 
@@ -111,8 +111,8 @@ fn look(examined: &CheckInput<'_>) -> State {
     }
 }
 
-/// Returns Debian's package with the real-time kernel, in parentheses; empty for architectures for
-/// which Debian has none.
+/// Returns the name of Debian's real-time kernel package, in parentheses; empty if Debian has none
+/// for the architecture.
 fn debian_package(architecture: Option<&str>) -> &'static str {
     match architecture {
         Some("x86_64") => " (Debian: linux-image-rt-amd64)",

@@ -40,8 +40,8 @@ pub(super) const INTERRUPT_PRIORITY: Check = Check {
     look: |examined| either(interrupt_priority(examined)),
 };
 
-/// Default real-time priority of interrupt threads (kernel/irq/manage.c, `sched_set_fifo`: half of
-/// 99, rounded up).
+/// Default real-time priority of interrupt threads: half of 99, rounded up (kernel/irq/manage.c,
+/// `sched_set_fifo`).
 const INTERRUPT_DEFAULT: u32 = 50;
 
 fn place(examined: &CheckInput<'_>) -> Result<State, State> {
@@ -54,7 +54,7 @@ fn place(examined: &CheckInput<'_>) -> Result<State, State> {
     let movable = |task: &&Task| {
         task.is_of_kernel && !task.is_bound_by_kernel && !task.name.starts_with("irq/")
     };
-    // A thread that may run on only one CPU belongs to that CPU, like rcuc/1.
+    // A thread that may run on only one CPU, like rcuc/1, is treated as part of that CPU.
     let roams = |task: &&Task| {
         task.allowed
             .as_ref()

@@ -1,4 +1,4 @@
-//! Checks of memory management that delays tasks while they use memory.
+//! Checks whether memory management delays tasks when they access memory.
 
 use super::{Check, CheckInput, Importance, State, Weight, either, number_is};
 
@@ -85,8 +85,8 @@ pub(super) const PARTIAL_SLABS: Check = Check {
     look: |examined| either(partial_slabs(examined)),
 };
 
-/// Maximum percentage of dirty memory before writers must wait, from TuneD's real-time profile. The
-/// kernel's default is 20.
+/// Maximum percentage of dirty memory, above which writers must wait; the value is from TuneD's
+/// real-time profile. The kernel's default is 20.
 const DIRTY_PERCENT_MAX: i64 = 10;
 
 fn hugepage_defragmentation(examined: &CheckInput<'_>) -> Result<State, State> {

@@ -1,4 +1,4 @@
-//! Checks the CPUs that process packets.
+//! Checks which CPUs process packets.
 
 use tardy_core::cpu::CpuList;
 use tardy_sys::ethtool::Coalescing;
@@ -74,8 +74,8 @@ fn steering(examined: &CheckInput<'_>) -> Result<State, State> {
     let reaches = |mask: &str| {
         CpuList::from_mask(mask).is_some_and(|cpus| !cpus.and(examined.cpus).is_empty())
     };
-    // Transmit queues (xps_cpus) are not judged: a sender uses a queue of the CPU on which it runs,
-    // so a transmit queue serves only tasks on its CPUs.
+    // Transmit queues (xps_cpus) are not judged, because a sender uses a queue assigned to the CPU
+    // on which it runs. So a transmit queue serves only tasks on the CPUs assigned to it.
     let reached: Vec<&String> = queues
         .iter()
         .filter(|(path, mask)| path.ends_with("rps_cpus") && reaches(mask))
@@ -98,7 +98,7 @@ fn steering(examined: &CheckInput<'_>) -> Result<State, State> {
     })
 }
 
-/// Returns the names of the network devices with hardware, real or emulated.
+/// Returns the names of the network devices that have hardware, whether real or emulated.
 fn devices(examined: &CheckInput<'_>) -> Result<Vec<String>, State> {
     let found = examined.texts(NETWORK_DEVICES)?;
     let names: Vec<String> = found

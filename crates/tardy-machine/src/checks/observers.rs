@@ -94,14 +94,14 @@ pub(super) const SCHEDULER_EXTENSION: Check = Check {
     look: |examined| either(scheduler_extension(examined)),
 };
 
-/// Programs that sample or trace while they run.
+/// Programs that sample or trace the system as long as they run.
 const PROFILERS: [&str; 5] = ["perf", "bpftrace", "trace-cmd", "sysprof", "parca-agent"];
 /// Kinds of BPF programs that are attached to kernel events: kprobe, tracepoint, perf_event,
 /// raw_tracepoint, raw_tracepoint_writable, tracing, lsm.
 const TRACING_KINDS: [u32; 7] = [2, 5, 7, 17, 24, 26, 29];
 /// Maximum number of programs that a finding names.
 const NAMED: usize = 3;
-/// Bits of the kernel's taint for foreign code, or for an error that the kernel found in itself.
+/// Taint bits that the kernel sets for foreign code, or for an error that it found in itself.
 const MEANINGS: [(u32, &str); 8] = [
     (0, "proprietary module"),
     (1, "force-loaded module"),
@@ -271,9 +271,10 @@ fn scheduler_extension(examined: &CheckInput<'_>) -> Result<State, State> {
     let name = examined
         .optional("sys/kernel/sched_ext/root/ops")?
         .unwrap_or_else(|| "a scheduler of unknown name".to_owned());
-    // Since Linux 7.1, control groups can have BPF schedulers below that of their parent, in at
-    // most four levels (SCX_SUB_MAX_DEPTH of kernel/sched/ext/types.h). The kernel names the folder
-    // of each after the number of its control group, which is the inode of the group's folder.
+    // Since Linux 7.1, a control group can have a BPF scheduler below that of its parent group, in
+    // at most four levels (SCX_SUB_MAX_DEPTH in kernel/sched/ext/types.h). The kernel names each
+    // scheduler's folder after the number of the scheduler's control group, which is the inode of
+    // the group's folder.
     let mut below = Vec::new();
     for depth in 1..=4 {
         let pattern = format!("sys/kernel/sched_ext/root{}/ops", "/sub/*".repeat(depth));

@@ -57,7 +57,7 @@ fn real_time(examined: &CheckInput<'_>) -> Result<State, State> {
         .and_then(|program| program.threads.iter().map(|thread| thread.priority).max())
         .filter(|&own| own > 0);
     let limit = highest_own.unwrap_or(PRIORITY_OF_PROBES);
-    // Threads of tardy itself are no fault of the machine.
+    // tardy's own threads are not reported.
     let own_tool: Vec<u32> = examined
         .tasks()?
         .iter()
@@ -94,7 +94,7 @@ fn real_time(examined: &CheckInput<'_>) -> Result<State, State> {
     })
 }
 
-/// Returns the name of each running process that is called one of `names`.
+/// Returns the name of each running process whose name is in `names`.
 fn running(examined: &CheckInput<'_>, names: &[&str]) -> Result<Vec<String>, State> {
     let processes = examined.texts("proc/*/comm")?;
     if processes.is_empty() {
@@ -126,7 +126,8 @@ fn time_synchronisation(examined: &CheckInput<'_>) -> Result<State, State> {
     Ok(match found.as_slice() {
         [] => State::noted("no daemon sets the clock"),
         [one] => State::good(format!("only {one} sets the clock")),
-        // phc2sys sets the clock too, from a network card, so it must also be the only one.
+        // phc2sys also sets the clock (from a network card), so no other daemon that sets the clock
+        // may run at the same time.
         several => State::improvable(
             several.join(", "),
             "only one of these daemons",

@@ -1,5 +1,5 @@
-//! Checks the rights of this user that a run needs: one check per right. The remedy of a check
-//! grants the right. docs/rights.md describes runs without these rights.
+//! Checks whether this user has the rights that a run needs, with one check per right. If a check
+//! fails, its remedy grants the right. docs/rights.md describes runs without these rights.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -74,8 +74,8 @@ impl Holder {
         };
         let capabilities = line("CapEff:").and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
         let (users, mut groups): (Vec<u32>, Vec<u32>) = (numbers("Uid:"), numbers("Groups:"));
-        // The numbers are real, effective, saved and file system ID. The last one decides access to
-        // files.
+        // The four numbers are the real, effective, saved and file system ID. The last one decides
+        // access to files.
         groups.extend(numbers("Gid:").into_iter().nth(3));
         let capabilities = capabilities
             .ok_or_else(|| State::unknown("/proc/self/status lists no capabilities"))?;
@@ -106,7 +106,7 @@ impl Holder {
     }
 }
 
-/// Returns a soft limit of this process, in the words of /proc/self/limits.
+/// Returns a soft limit of this process; its name is the one in /proc/self/limits.
 fn limit(examined: &CheckInput<'_>, name: &str) -> Result<String, State> {
     let limits = examined.text("proc/self/limits")?;
     let soft = limits.lines().find_map(|line| {

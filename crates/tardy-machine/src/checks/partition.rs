@@ -1,4 +1,4 @@
-//! Checks the division of the CPUs between the user's work and everything else.
+//! Checks whether the user's work and everything else run on separate CPUs.
 
 use std::collections::BTreeMap;
 

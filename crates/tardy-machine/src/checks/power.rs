@@ -1,4 +1,4 @@
-//! Checks of power saving that costs time, besides idle states and governor.
+//! Checks whether power saving causes latency, apart from idle states and the governor.
 
 use super::{Check, CheckInput, Importance, Profile, State, Weight, either, number_is};
 

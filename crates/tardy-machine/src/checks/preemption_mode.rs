@@ -1,4 +1,4 @@
-//! Checks the preemption mode of a kernel in which it can be selected.
+//! Checks the preemption mode of kernels that let the user select it.
 
 use super::super::facts::CompiledPreemption;
 use super::{Check, CheckInput, Importance, State, Weight};

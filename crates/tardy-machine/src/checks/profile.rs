@@ -1,4 +1,4 @@
-//! The purpose of the machine: a setting can be good for one kind of work and bad for another.
+//! Kinds of work that a machine does. A setting can be good for one kind and bad for another.
 
 use serde::Serialize;
 
@@ -43,14 +43,15 @@ impl Profile {
         }
     }
 
-    /// Returns whether the work, or a virtual CPU, occupies its CPU all the time.
+    /// Returns whether this kind of work never sleeps, so that the task or the virtual CPU always
+    /// occupies its CPU.
     #[must_use]
     pub fn is_busy(self) -> bool {
         matches!(self, Self::Polling | Self::VmHost)
     }
 }
 
-/// The importance of a check, by profile.
+/// How important a check is for each profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Weight {
     usual: Importance,
@@ -58,7 +59,7 @@ pub struct Weight {
 }
 
 impl Weight {
-    /// Makes the weight with equal importance for every profile.
+    /// Creates a weight with the same importance for every profile.
     pub(super) const fn of(usual: Importance) -> Self {
         Self { usual, others: &[] }
     }

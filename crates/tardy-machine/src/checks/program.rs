@@ -1,5 +1,6 @@
-//! Checks whether a running program (`--pid`) requested the kernel features that it needs. The
-//! calls in which it sleeps, and the locks that it takes, can only be seen in a trace.
+//! Checks whether a running program (`--pid`) prepared itself for real-time work, for example by
+//! locking its memory. Only a trace can show the calls in which it sleeps, and the locks that it
+//! takes.
 
 use super::{Check, CheckInput, Importance, State, Weight, either};
 use crate::program::{Program, RealTimeLimit};
@@ -86,7 +87,7 @@ pub(super) const FUTEX_HASH: Check = Check {
     look: |examined| either(futex_hash(examined)),
 };
 
-/// Maximum timer slack that is too short to matter; the default is 50 us.
+/// Maximum timer slack in ns that is short enough to ignore; the default is 50 us.
 const SLACK_MAX_NS: u64 = 1_000;
 const SHOWN: usize = 4;
 /// Initial, and also minimum, number of slots of a program's hash of futexes (kernel/futex/core.c,
@@ -94,9 +95,9 @@ const SHOWN: usize = 4;
 const FUTEX_SLOTS_LEAST: usize = 16;
 
 /// Returns the number of slots that the kernel chooses for a program's hash of futexes. The kernel
-/// chooses it before it counts the new thread (kernel/fork.c, copy_process). The upper limit is the
-/// size of the hash of all programs: 256 slots for each possible CPU, which this number never
-/// reaches.
+/// chooses the number before it counts the new thread (kernel/fork.c, copy_process). The kernel
+/// limits the number to the size of the hash for all programs: 256 slots for each possible CPU.
+/// This number never reaches that limit.
 fn futex_slots(threads: usize, cpus: usize) -> usize {
     (4 * threads.saturating_sub(1).min(cpus))
         .next_power_of_two()
@@ -176,7 +177,7 @@ fn memory(examined: &CheckInput<'_>) -> Result<State, State> {
     };
     let current = format!("{locked} KiB locked, {resident} KiB in memory");
     // Mappings of devices, and pages that the kernel shares with every process, are resident but
-    // cannot be locked. So a tenth of the resident memory may be unlocked.
+    // cannot be locked. So up to a tenth of the resident memory may be unlocked without a finding.
     Ok(if locked > 0 && locked >= resident / 10 * 9 {
         State::good(current)
     } else {
@@ -329,8 +330,8 @@ fn timer_slack(examined: &CheckInput<'_>) -> Result<State, State> {
 }
 
 /// Judges the number of slots that the kernel chooses for the program's hash of futexes. The number
-/// is computed, because only the program itself can ask the kernel for it. Whether the program
-/// fixed the number, or had more threads before, stays unknown for the same reason.
+/// is computed, because only the program itself can ask the kernel for it. For the same reason, the
+/// check does not know whether the program set the number itself or had more threads before.
 fn futex_hash(examined: &CheckInput<'_>) -> Result<State, State> {
     let program = program(examined)?;
     if !examined.configuration()?.is_built_in("FUTEX_PRIVATE_HASH") {

@@ -1,4 +1,4 @@
-//! Checks the limits of this user, this control group and this kernel.
+//! Checks the limits for this user, this control group and this kernel.
 
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
@@ -96,8 +96,8 @@ fn cpu_set(examined: &CheckInput<'_>) -> Result<State, State> {
     });
     let allowed =
         allowed.ok_or_else(|| State::unknown("/proc/self/status shows no Cpus_allowed_list"))?;
-    // A task can use CPUs that isolcpus= isolated, although its default list lacks them. CPUs of an
-    // isolated partition are usable only in the partition's group.
+    // A task can be moved to CPUs that isolcpus= isolates, although the CPUs of a new task do not
+    // include them. CPUs of an isolated partition are usable only in the partition's group.
     let isolated = examined
         .root()?
         .cpu_list("sys/devices/system/cpu/isolated")

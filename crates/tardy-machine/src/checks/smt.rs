@@ -1,4 +1,4 @@
-//! Checks whether two hardware threads share a core.
+//! Checks whether hyperthreading is on, so that two hardware threads share a core.
 
 use super::{Check, CheckInput, Importance, Profile, State, Weight};
 

@@ -1,9 +1,10 @@
-//! Checks of kernel parameters that can only be set at boot.
+//! Checks kernel parameters that can only be set at boot.
 
 use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
 use crate::facts::CompiledPreemption;
 
-/// From this number of CPUs on, simultaneous ticks are assumed to contend for locks.
+/// If a machine has at least this many CPUs, the check assumes that simultaneous ticks contend for
+/// locks.
 const MANY_CPUS: usize = 8;
 
 pub(super) const THREADED_INTERRUPTS: Check = Check {

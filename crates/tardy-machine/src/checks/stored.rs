@@ -15,7 +15,7 @@ pub struct StoredFinding {
     /// Importance of the check for the profile `periodic`.
     pub importance: Importance,
     pub state: StoredState,
-    /// The current value; for unknown settings, the reason.
+    /// The current value of the setting, or the reason why it is unknown.
     pub current: String,
 }
 
@@ -30,7 +30,7 @@ pub enum StoredState {
 }
 
 /// Returns the finding of every check that applies to this machine, for tasks on `cpus`. Checks
-/// that need increments of counters are left out.
+/// that watch counters over an interval are left out.
 #[must_use]
 pub fn stored(facts: &MachineFacts, root: &Root, cpus: &CpuList) -> Vec<StoredFinding> {
     look(&CheckInput::new(facts, Some(root), cpus))
@@ -56,7 +56,7 @@ impl StoredFinding {
         })
     }
 
-    /// Returns whether the finding is a fault of fatal or high importance.
+    /// Returns whether the finding is a fault whose importance is fatal or high.
     #[must_use]
     pub fn is_grave(&self) -> bool {
         self.state == StoredState::Improvable && self.importance <= Importance::High

@@ -149,8 +149,8 @@ const CASES: [Case; 18] = [
     },
 ];
 
-/// Checks that are informative on every machine and never a fault, because only the user can judge
-/// them.
+/// Checks that are informative on every machine and never report a fault, because only the user can
+/// judge them.
 const NOTED_ONLY: [&str; 7] = [
     "turbo",
     "hardware-latency",
@@ -160,7 +160,7 @@ const NOTED_ONLY: [&str; 7] = [
     "mitigations",
     "offline-cpus",
 ];
-/// Rows that are good or noted, never a fault.
+/// Checks that find a good or a notable setting, but never a fault.
 const NEVER_FAULTS: [&str; 2] = ["lockdown", "deadline-admission"];
 
 impl Case {
@@ -214,8 +214,8 @@ impl Case {
     }
 }
 
-/// Makes the increments of counters in one second: all zero if `is_calm`, otherwise at least one
-/// increment of each counter.
+/// Makes the increases of all counters in one second: all zero if `is_calm`, otherwise at least one
+/// per counter.
 fn watched(is_calm: bool) -> WatchDelta {
     let line = InterruptLineDelta {
         label: "9".into(),
@@ -270,7 +270,7 @@ fn all_states() -> &'static [BTreeMap<&'static str, State>] {
     STATES.get_or_init(|| CASES.iter().map(|case| case.states(&case.tree())).collect())
 }
 
-/// Returns the index of the first case in which a check has a wanted state.
+/// Returns the index of the first case in which the check has the wanted state.
 fn first(check: &Check, is_wanted: fn(&State) -> bool) -> Option<usize> {
     all_states()
         .iter()
@@ -415,8 +415,8 @@ fn a_machine_set_up_for_real_time_has_nothing_to_improve() {
     }
 }
 
-/// An absent file is not a fault. Otherwise users would search for a setting that their kernel
-/// lacks.
+/// A missing file must not be reported as a fault. Otherwise users would search for a setting that
+/// their kernel lacks.
 #[test]
 fn a_file_that_is_absent_is_never_a_fault() {
     let trees = trees();
@@ -438,7 +438,8 @@ fn a_file_that_is_absent_is_never_a_fault() {
 fn a_file_that_is_there_and_cannot_be_read_makes_the_row_unknown() {
     let trees = trees();
     for check in CHECKS {
-        // Some checks are good if their file is absent, so a machine with the file is searched for.
+        // Some checks are good if their file is absent, so the test looks for a machine with the
+        // file.
         let has_files = |(_, tree): &&(&Case, FakeRoot)| !files_of(check, tree).is_empty();
         let found = std::iter::once(&trees[first_good(check)])
             .chain(&trees)
@@ -446,7 +447,7 @@ fn a_file_that_is_there_and_cannot_be_read_makes_the_row_unknown() {
         let (case, tree) = found.unwrap_or_else(|| panic!("{} has no case with files", check.name));
         let files = files_of(check, tree);
         let aside = HiddenFiles::put(tree, files.clone());
-        // A folder instead of the file cannot be read, even by root.
+        // The test replaces the file by a folder, which cannot be read as a file, even by root.
         files
             .iter()
             .for_each(|file| fs::create_dir(tree.path().join(file)).unwrap());

@@ -1,4 +1,4 @@
-//! Checks whether the kernel merges pages into huge pages automatically.
+//! Checks whether the kernel replaces small pages by huge pages on its own.
 
 use super::{Check, CheckInput, Importance, State, Weight};
 

@@ -1,4 +1,4 @@
-//! Checks whether a host can take the CPUs away.
+//! Checks whether the machine is virtual, so that the host can take its CPUs away.
 
 use super::{Check, CheckInput, Importance, Profile, State, Weight};
 

@@ -1,4 +1,4 @@
-//! Checks for guests and hosts of virtual machines.
+//! Checks settings that matter only in virtual machines, or only on their hosts.
 
 use tardy_core::units::Nanos;
 

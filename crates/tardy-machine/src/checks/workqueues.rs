@@ -31,7 +31,8 @@ fn look(examined: &CheckInput<'_>) -> Result<State, State> {
     }
     let cpus = CpuList::from_mask(&mask)
         .ok_or_else(|| State::unknown(format!("/{FOLDER}/cpumask has no mask")))?;
-    // The mask of all queues limits the mask of each queue, so only CPUs in both masks count.
+    // The kernel combines the mask of each queue with the mask for all queues, so only CPUs in both
+    // masks run work.
     let reached = cpus.and(examined.cpus);
     if !reached.is_empty() {
         return Ok(State::improvable(

@@ -38,11 +38,11 @@ pub struct KernelFacts {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Preemption {
-    /// The preemption model that the kernel was built with.
+    /// The preemption model with which the kernel was built.
     pub compiled: CompiledPreemption,
     /// The mode of a kernel with selectable preemption: `none`, `voluntary`, `full` or `lazy`.
     pub mode: Option<String>,
-    /// The source of `mode`.
+    /// Where `mode` was read.
     pub mode_from: Option<PreemptionSource>,
 }
 
@@ -64,7 +64,7 @@ impl Preemption {
     }
 }
 
-/// The preemption model that a kernel was built with.
+/// The preemption model with which a kernel was built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CompiledPreemption {
@@ -76,7 +76,7 @@ pub enum CompiledPreemption {
     Full,
     /// PREEMPT_LAZY.
     Lazy,
-    /// The version names none of them, so the model is voluntary or none.
+    /// The kernel's version names no model, so the model is voluntary or none.
     VoluntaryOrNone,
     /// A model that this version of tardy does not know.
     #[default]
@@ -84,7 +84,7 @@ pub enum CompiledPreemption {
     Unknown,
 }
 
-/// The source of a dynamic kernel's mode; the best source comes first.
+/// Where the mode of a dynamic kernel was read; the best source comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PreemptionSource {
@@ -94,7 +94,7 @@ pub enum PreemptionSource {
     CommandLine,
     /// The kernel's build configuration: the mode at boot without `preempt=`.
     BuildConfiguration,
-    /// A source that a later version of tardy uses.
+    /// A source that this version of tardy does not know.
     #[serde(other)]
     Unknown,
 }
@@ -179,8 +179,8 @@ impl Preemption {
     }
 }
 
-/// Returns the preemption model named in the version. init/Makefile writes it; older kernels with
-/// the PREEMPT_RT patch, such as 4.19, wrote `PREEMPT RT`.
+/// Returns the preemption model that is part of the version. init/Makefile writes it; older kernels
+/// with the PREEMPT_RT patch, such as 4.19, wrote `PREEMPT RT`.
 fn compiled(version: &str) -> CompiledPreemption {
     let mut words = version
         .split_whitespace()
@@ -195,7 +195,7 @@ fn compiled(version: &str) -> CompiledPreemption {
     }
 }
 
-/// Returns the mode in parentheses: `full` for `none voluntary (full)`.
+/// Returns the mode that is in parentheses: `full` for `none voluntary (full)`.
 fn mode_in_parentheses(modes: &str) -> Option<String> {
     Some(modes.split_once('(')?.1.split_once(')')?.0.to_owned())
 }
@@ -215,8 +215,8 @@ fn mode_of_build(root: &Root, release: &str) -> Option<String> {
         .map(|(_, mode)| (*mode).to_owned())
 }
 
-/// Returns whether timers have high resolution. The file lists every timer, but the line of the
-/// first CPU is near its start.
+/// Returns whether timers have a high resolution, according to /proc/timer_list. The file lists
+/// every timer, but only its beginning is read: the line of the first CPU is there.
 fn high_resolution_timers(root: &Root) -> Option<bool> {
     const BYTES_MAX: u64 = 4 << 20;
     let file = BufReader::new(root.open("proc/timer_list").ok()?.take(BYTES_MAX));

@@ -1,5 +1,5 @@
-//! Memory, swap and large pages. Format of /proc/meminfo: Documentation/filesystems/proc.rst. Its
-//! sizes are in KiB.
+//! Memory, swap and large pages. Format of /proc/meminfo: Documentation/filesystems/proc.rst. The
+//! sizes in this file are in KiB.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ pub struct MemoryFacts {
     pub total_bytes: Option<u64>,
     /// Memory that programs can still get without swapping.
     pub available_bytes: Option<u64>,
-    /// Swap space; 0 for none.
+    /// Size of the swap space; 0 if there is none.
     pub swap_total_bytes: Option<u64>,
     /// Swap space that is free.
     pub swap_free_bytes: Option<u64>,

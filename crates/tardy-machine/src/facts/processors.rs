@@ -17,19 +17,20 @@ const FOLDER: &str = "sys/devices/system/cpu";
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessorFacts {
-    /// The model name of the first CPU; for Arm, which has none, `implementer 0x41 part 0xd08`.
+    /// The model name of the first CPU; on Arm, where the kernel gives no name, numbers such as
+    /// `implementer 0x41 part 0xd08`.
     pub model: Option<String>,
     /// Online CPUs.
     pub online: Option<CpuList>,
-    /// CPUs excluded from load balancing by `isolcpus=` or an isolated partition.
+    /// CPUs that `isolcpus=` or an isolated partition excludes from load balancing.
     pub isolated: Option<CpuList>,
     /// CPUs that stop the tick while they run one task.
     pub nohz_full: Option<CpuList>,
-    /// Whether hardware threads share a core.
+    /// Whether two or more hardware threads share a core.
     pub smt_active: Option<bool>,
     /// The driver that sets the frequency (`intel_pstate`, `acpi-cpufreq`).
     pub frequency_driver: Option<String>,
-    /// The CPUs by frequency governor.
+    /// The CPUs that use each frequency governor.
     pub governors: BTreeMap<String, CpuList>,
     /// The clock rate of the fastest CPU.
     pub clock_rate: Option<ClockRate>,
@@ -45,15 +46,15 @@ pub struct ClockRate {
     pub source: ClockRateSource,
 }
 
-/// The source of a clock rate.
+/// Where a clock rate was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClockRateSource {
     /// `cpufreq/cpuinfo_max_freq`, the driver's maximum.
     CpufreqMax,
-    /// `cpu MHz` of /proc/cpuinfo; if the rate varies, the current value.
+    /// `cpu MHz` of /proc/cpuinfo, which is the current value if the rate varies.
     Cpuinfo,
-    /// A source that a later version of tardy uses.
+    /// A source that this version of tardy does not know.
     #[serde(other)]
     Other,
 }
@@ -154,7 +155,7 @@ impl IdleFacts {
                     states.len() - 1
                 });
                 states[at].cpus.insert(cpu);
-                // Bit 0 is set by the user, bit 1 by the driver.
+                // The user's choice is bit 0 of `disable`, the driver's is bit 1.
                 if root
                     .number::<u32>(format!("{folder}/{state}/disable"))
                     .is_some_and(|disabled| disabled != 0)
@@ -175,7 +176,8 @@ impl IdleFacts {
     }
 }
 
-/// Returns the clock rate of the fastest CPU. x86 and PowerPC report the rate of each CPU.
+/// Returns the clock rate of the fastest CPU, where the kernel reports the rate of each CPU (x86
+/// and PowerPC).
 fn named_clock_rate(cpuinfo: &str) -> Option<ClockRate> {
     let rates = cpuinfo
         .lines()
@@ -200,7 +202,8 @@ fn named_clock_rate(cpuinfo: &str) -> Option<ClockRate> {
     })
 }
 
-/// Returns the model. x86 and PowerPC state a name, RISC-V the ISA or `uarch`, Arm only numbers.
+/// Returns the model of the first CPU: on x86 and PowerPC a name, on RISC-V the ISA or `uarch`, on
+/// Arm only numbers.
 fn model(cpuinfo: &str) -> Option<String> {
     let field = |name: &str| {
         let found = cpuinfo

@@ -6,8 +6,8 @@ use tardy_core::units::Nanos;
 use super::{CompiledPreemption, MachineFacts, Preemption};
 
 impl MachineFacts {
-    /// Returns host, kernel, distribution; then CPUs, idle states, clock, memory. Unknown facts are
-    /// left out.
+    /// Returns the host, the kernel and the distribution; then the CPUs, their idle states, the
+    /// clock and the memory. Unknown facts are left out.
     #[must_use]
     pub fn two_lines(&self) -> [String; 2] {
         let first = [
@@ -38,7 +38,7 @@ impl MachineFacts {
         [join(first), join(second)]
     }
 
-    /// Returns host, kernel release, architecture and preemption.
+    /// Returns the host, the kernel's release, the architecture and the preemption.
     #[must_use]
     pub fn one_line(&self) -> String {
         // The kernel reports "(none)" for a machine without a name.
@@ -86,7 +86,7 @@ impl MachineFacts {
         })
     }
 
-    /// Returns the deepest idle state that is enabled on some CPU.
+    /// Returns the deepest idle state that is enabled on at least one CPU.
     fn deepest_idle_state(&self) -> Option<String> {
         let usable = self
             .processors

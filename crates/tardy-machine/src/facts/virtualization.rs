@@ -1,11 +1,11 @@
-//! Whether the machine is virtual. In a virtual machine, the host's scheduler can cause any delay,
-//! and no setting inside prevents that.
+//! Whether the machine is virtual. If it is, the host's scheduler can delay tasks by any amount,
+//! and no setting inside the virtual machine prevents that.
 
 use serde::{Deserialize, Serialize};
 
 use super::super::root::Root;
 
-/// Signs of a hypervisor.
+/// What suggests that the machine runs under a hypervisor.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Virtualization {
@@ -37,7 +37,8 @@ impl Virtualization {
     /// Returns whether this is a virtual machine; `None` if unknown.
     #[must_use]
     pub fn is_virtual(&self) -> Option<bool> {
-        // Vendors that make only virtual machines. Microsoft, Google and Amazon also sell hardware.
+        // Vendors whose name proves that the machine is virtual. Microsoft, Google and Amazon are
+        // missing here because they also sell hardware.
         const VIRTUAL_ONLY: [&str; 6] = ["QEMU", "VMware", "innotek", "Xen", "Parallels", "Bochs"];
         let by_vendor = self
             .vendor

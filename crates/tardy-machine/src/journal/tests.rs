@@ -5,7 +5,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// Simulates a killed command that had changed two files; the file `refuses` cannot be
+    /// Simulates a command that changed two files and was then killed; the file `refuses` cannot be
     /// restored.
     fn killed_with_one_that_refuses(&self) {
         self.put("setting", "new");
@@ -207,8 +207,8 @@ fn the_journal_of_a_process_that_another_container_cannot_see_is_left_alone() {
 fn a_command_of_the_same_number_in_another_container_has_a_journal_of_its_own() {
     let machine = Machine::new();
     let mine = machine.change();
-    // The next names of this process are taken by others: one by a temporary file, one by a
-    // journal.
+    // The next names of this process are already in use: one by a temporary file, one by
+    // a journal.
     let number: u32 = mine
         .path
         .file_stem()

@@ -1,5 +1,5 @@
-//! A sample of the system's state. All counts are totals since the start of the system; readers
-//! subtract successive samples.
+//! A sample of the system's state. All counts are totals since the start of the system; readers of
+//! the samples compute differences.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuId;
@@ -13,13 +13,13 @@ use super::super::cgroup::CgroupThrottling;
 pub struct StateSample {
     /// Time at which the reading started, on the monotonic clock.
     pub at: Nanos,
-    /// Time that tasks lost because a resource was short.
+    /// Time for which tasks were stalled because a resource was short.
     pub pressure: Pressure,
     /// Context switches of the whole machine.
     pub context_switches: Option<u64>,
     /// Number of processes and threads created.
     pub forks: Option<u64>,
-    /// Throttling by the quota of this process's control groups.
+    /// How often and how long the quota of this process's control groups throttled them.
     pub cgroup_throttling: Option<CgroupThrottling>,
     /// Temperatures in thousandths of a degree Celsius, in the order of
     /// [`super::StateReader::sensors`].
@@ -47,7 +47,7 @@ pub struct Pressure {
 pub struct Stall {
     /// Time in which at least one task waited.
     pub some: Option<Nanos>,
-    /// Time in which all non-idle tasks waited at once.
+    /// Time in which all non-idle tasks waited at the same time.
     pub full: Option<Nanos>,
 }
 
@@ -69,7 +69,7 @@ pub struct CpuState {
     /// The frequency that cpufreq reports.
     #[serde(default)]
     pub frequency_khz: Option<u64>,
-    /// Number of times that heat throttled the core.
+    /// How often heat throttled the core.
     #[serde(default)]
     pub thermal_throttles: Option<u64>,
 }
@@ -92,7 +92,7 @@ impl CpuState {
 
 impl Stall {
     /// Parses lines such as `some avg10=0.03 avg60=0.31 avg300=0.54 total=6570788`, with times in
-    /// microseconds, and such lines with `full`.
+    /// microseconds, and the same lines with `full` instead of `some`.
     pub(super) fn parse(text: &str) -> Self {
         let total = |kind: &str| {
             let line = text

@@ -5,20 +5,20 @@ use std::path::PathBuf;
 
 use super::super::root::Root;
 
-/// Drivers of sensors whose reading interrupts a CPU, because they read a register of that CPU
-/// (`rdmsr_on_cpu` in drivers/hwmon/coretemp.c and via-cputemp.c; `x86_pkg_temp` through
+/// Drivers whose sensors interrupt a CPU when they are read, because they read a register of that
+/// CPU (`rdmsr_on_cpu` in drivers/hwmon/coretemp.c and via-cputemp.c; `x86_pkg_temp` through
 /// `intel_tcc_get_temp`, drivers/thermal/intel).
 const DISTURBING: [&str; 3] = ["coretemp", "via_cputemp", "x86_pkg_temp"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Sensor {
-    /// Name of the driver or zone, and label or number of the input.
+    /// The sensor's name: the driver or zone, and the label or number of the input.
     pub(super) name: String,
     /// The file with the temperature in thousandths of a degree Celsius.
     pub(super) path: PathBuf,
 }
 
-/// Returns all sensors. If `quiet`, those that interrupt a CPU are left out.
+/// Returns all sensors. If `quiet` is true, sensors that interrupt a CPU are left out.
 pub(super) fn find(root: &Root, quiet: bool) -> Vec<Sensor> {
     let mut sensors = thermal_zones(root);
     sensors.extend(hardware_monitors(root));

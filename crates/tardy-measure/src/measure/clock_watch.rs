@@ -1,7 +1,8 @@
-//! Detects steps of the clocks that a run's timers, grids or probes use.
+//! Detects when a clock that timers, grids or probes of the run use is set.
 //!
-//! Clocks are stepped by time synchronisation when it starts, and by users. Leap seconds are steps
-//! of CLOCK_REALTIME. Adjustments of the rate are not steps, because CLOCK_MONOTONIC follows them.
+//! Time synchronisation steps clocks when it starts, and users can step them at any time. A leap
+//! second is a step of CLOCK_REALTIME. If only the rate of a clock is adjusted, this is no step,
+//! because CLOCK_MONOTONIC follows the adjustment.
 
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
@@ -15,8 +16,8 @@ use super::threads::MeasuringThread;
 #[derive(Debug)]
 struct WatchedClock {
     reading: ClockReading,
-    /// Whether timers use the clock. If false, the clock was only used to place grids at the start,
-    /// or a probe reads it.
+    /// Whether threads use the clock for their timers. If false, the clock was used only at the
+    /// start to place grids, or a probe reads it.
     has_timers: bool,
     step: Option<Warning>,
 }
@@ -30,9 +31,9 @@ pub(super) struct ClockWatch {
 }
 
 impl ClockWatch {
-    /// Starts the watch for a run that starts at `start`. Watches the clocks of `threads`, and the
-    /// time of day if a probe reads it. The plans of `threads` must already contain the clocks'
-    /// readings.
+    /// Starts watching the clocks of a run that starts at `start`. Watches the clocks of `threads`,
+    /// and the time of day if a probe reads it. The plans of `threads` must already contain the
+    /// clocks' readings.
     pub(super) fn new(start: Nanos, threads: &[ThreadEntry], reads_time_of_day: bool) -> Self {
         let clocks = threads
             .iter()
@@ -69,8 +70,8 @@ impl ClockWatch {
         }
     }
 
-    /// Checks the clocks. If a clock was stepped, interrupts the waits of threads whose timers use
-    /// it, because their due times have moved.
+    /// Checks the clocks. If a clock was stepped, interrupts threads that wait for timers on it,
+    /// because their due times have moved.
     pub(super) fn update(&mut self, now: Nanos, threads: &[MeasuringThread]) {
         for clock in &mut self.clocks {
             clock.note(now - self.start, clock.reading.clock.read());
@@ -88,7 +89,7 @@ impl ClockWatch {
         }
     }
 
-    /// Returns the first step of each clock as a warning.
+    /// Returns a warning about the first step of each clock that was stepped.
     pub(super) fn into_warnings(self) -> impl Iterator<Item = Warning> {
         self.clocks.into_iter().filter_map(|clock| clock.step)
     }

@@ -1,9 +1,10 @@
-//! The progress of the probes in a phase that is counted in cycles.
+//! Tracks how far each probe has progressed in a phase whose length is given in cycles.
 //!
-//! Cycles are counted from the time at which all loads of the phase work, so that at least the
-//! requested number of samples is taken under load, as in the papers. For probes with a grid, the
-//! clock shows how many due times have passed. Probes without a grid sleep for unknown times, so
-//! the recorder counts their cycles. The phase ends after the slowest probe.
+//! Cycles are counted from the time at which all loads of the phase have started to work, so that
+//! at least the requested number of samples is taken under load, as in the papers. For probes with
+//! a grid, the clock shows how many due times have passed. Probes without a grid sleep for unknown
+//! times, so the recorder counts their cycles. The phase ends when the slowest probe has completed
+//! its cycles.
 //!
 //! A single phase without loads is different: there each thread ends by itself after exactly the
 //! requested number of cycles.
@@ -11,28 +12,28 @@
 use tardy_core::units::Nanos;
 use tardy_samples::series_writer::FLUSH_INTERVAL;
 
-/// Maximum delay until the recorder knows of a cycle.
+/// Longest delay with which the recorder counts a cycle.
 const BEHIND: Nanos = Nanos(FLUSH_INTERVAL.0 * 2);
 
-/// Maximum wait for loads that do not start to work. After this time, cycles are counted without
-/// these loads, so that every run ends.
+/// How long to wait for loads that do not start to work. After this time, cycles are counted
+/// without these loads, so that every run ends.
 const PATIENCE: Nanos = Nanos::from_secs(30);
 
 /// The cycles of one phase.
 #[derive(Debug)]
 pub(super) struct CycleCount {
     wanted: u64,
-    /// The time that the cycles take on the grid with the longest period.
+    /// The time that the requested cycles take on the grid with the longest period.
     length: Nanos,
     asked: Option<Nanos>,
     began: Option<Nanos>,
-    /// Number of cycles of each series without a clock-driven grid, at a time when counting had
-    /// certainly started.
+    /// For each series without a clock-driven grid, the number of its cycles at a time when
+    /// counting had certainly started.
     before: Option<Vec<u64>>,
 }
 
 impl CycleCount {
-    /// Starts a count of `wanted` cycles, which take `length` on a grid.
+    /// Starts a count of `wanted` cycles, which take `length` on the grid with the longest period.
     pub(super) fn new(wanted: u64, length: Nanos) -> Self {
         Self {
             wanted,
@@ -48,8 +49,8 @@ impl CycleCount {
         self.began.map_or(Nanos::ZERO, |began| began + self.length)
     }
 
-    /// Returns whether all probes have completed their cycles by `now`. `cycles` are the recorder's
-    /// counts of each series without a clock-driven grid.
+    /// Returns whether all probes have completed their cycles by `now`. `cycles` returns the
+    /// recorder's count of cycles for each series without a clock-driven grid.
     pub(super) fn are_made(
         &mut self,
         now: Nanos,
@@ -63,7 +64,7 @@ impl CycleCount {
         let began = *self.began.get_or_insert(now);
         let is_long_enough = now >= began + self.length;
         let is_known = now >= began + BEHIND;
-        // There is nothing to record or decide yet.
+        // At this time there is nothing to store or to decide.
         if !is_long_enough && (self.before.is_some() || !is_known) {
             return false;
         }

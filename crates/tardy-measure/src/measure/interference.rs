@@ -10,7 +10,7 @@ use tardy_machine::smi::{self, SmiReader};
 use tardy_machine::softirqs::Softirqs;
 use tardy_run::interference::Interference;
 
-/// The kernel's counts at one moment.
+/// The kernel's counts at one time.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     interrupts: Option<Interrupts>,
@@ -37,7 +37,7 @@ impl Snapshot {
         }
     }
 
-    /// Returns the increments of the counts from `before` to `self`, for the CPUs `measured`.
+    /// Returns by how much the counts increased from `before` to `self`, for the CPUs `measured`.
     pub(super) fn since(&self, before: &Self, measured: &CpuList) -> Interference {
         let interrupts = Option::zip(self.interrupts.as_ref(), before.interrupts.as_ref())
             .map(|(after, before)| after.since(before).on(measured));

@@ -1,9 +1,10 @@
-//! A separate thread that replaces, extends, folds or syncs files of the run while the run lasts.
+//! A separate thread for slow changes to files while the run lasts: it replaces, extends, folds or
+//! syncs them.
 //!
 //! A new file is synced before it takes the old file's place. On a busy disk this can take half a
-//! minute, and the file system's journal then delays every other write, too. The threads that end
-//! phases or empty rings must not wait for this: phases would last longer than planned, and samples
-//! would be lost.
+//! minute, and meanwhile the file system's journal also delays every other write. The threads that
+//! end phases or empty rings must not wait for this, because then phases would last longer than
+//! planned, and samples would be lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
@@ -22,11 +23,11 @@ use tardy_sys::{affinity, scoped};
 
 const STACK_BYTES: usize = 256 << 10;
 
-/// Sends files to the thread. All clones share the same thread.
+/// A handle for submitting files to the thread. All clones submit to the same thread.
 #[derive(Debug, Clone)]
 pub struct BackgroundWriter(Arc<SharedQueue>);
 
-/// The thread. The thread ends when this value is dropped or finished.
+/// The background thread, which ends when this value is dropped or finished.
 #[derive(Debug)]
 pub struct KeeperThread {
     keeper: BackgroundWriter,
@@ -43,38 +44,39 @@ struct SharedQueue {
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// The newest content of each file that waits to be replaced.
+    /// For each file to be replaced, its newest content.
     replaced: BTreeMap<PathBuf, Vec<u8>>,
-    /// The lines to append to each growing file.
+    /// For each growing file, the lines to append.
     appended: BTreeMap<PathBuf, Vec<u8>>,
     /// Files to sync.
     synced: BTreeSet<PathBuf>,
     /// Series whose oldest samples must be folded.
     full: Vec<Arc<Rotation>>,
-    /// Series with a new segment.
+    /// Series whose newest segment must be synced.
     unsettled: Vec<Arc<Rotation>>,
     /// Maximum lengths of growing files.
     lengths_max: BTreeMap<PathBuf, u64>,
     is_ending: bool,
 }
 
-/// A task of the thread for one file.
+/// A task for the thread.
 #[derive(Debug, Clone)]
 enum Job {
     Replace(PathBuf, Vec<u8>),
-    /// Appends lines to the file. The number is the maximum length of the file.
+    /// Appends lines to the file. The number is the maximum length of the file in bytes.
     Append(PathBuf, Vec<u8>, Option<u64>),
     MakeRoom(Arc<Rotation>),
     Settle(Arc<Rotation>),
     Sync(PathBuf),
 }
 
-/// Maximum number of bytes that wait for a growing file. Further lines are dropped.
+/// Maximum number of bytes that may wait to be appended to a file. Further lines are dropped.
 const APPENDED_BYTES_MAX: usize = 1 << 20;
 
 impl BackgroundWriter {
     /// Replaces the file at `path` by `content` later, unless newer content arrives first. Returns
-    /// at once. On a full disk the older file stays. Once the thread has ended, nothing is written.
+    /// at once. On a full disk the older file stays. After the thread has ended, calls have no
+    /// effect.
     pub fn replace(&self, path: &Path, content: Vec<u8>) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if !queue.is_ending {
@@ -83,8 +85,8 @@ impl BackgroundWriter {
         }
     }
 
-    /// Adds `content` to the existing file at `path` later. Returns at once. After a failure
-    /// nothing more is added, so that no line follows an incomplete one.
+    /// Adds `content` to the existing file at `path` later. Returns at once. If an append fails,
+    /// nothing more is appended, so that no line follows an incomplete one.
     pub fn append(&self, path: &Path, content: &[u8]) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if queue.is_ending {
@@ -108,8 +110,8 @@ impl BackgroundWriter {
             .insert(path.to_owned(), bytes_max);
     }
 
-    /// Requests that the oldest samples of a series be folded, before any other task. Returns at
-    /// once.
+    /// Requests that the oldest samples of a series be folded; this is done before all other tasks.
+    /// Returns at once.
     pub fn make_room(&self, rotation: Arc<Rotation>) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if !queue.is_ending {
@@ -128,8 +130,8 @@ impl BackgroundWriter {
         }
     }
 
-    /// Syncs the file at `path` later, so that its current content survives a power failure.
-    /// Returns at once.
+    /// Requests that the file at `path` be synced later, so that its current content survives a
+    /// power failure. Returns at once.
     pub fn sync(&self, path: &Path) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if !queue.is_ending && queue.synced.insert(path.to_owned()) {
@@ -137,14 +139,14 @@ impl BackgroundWriter {
         }
     }
 
-    /// Returns whether the run's folder was removed, moved, or replaced by another one. If so, its
-    /// files are not written any more.
+    /// Returns whether the run's folder was removed, moved, or replaced by another one. If so,
+    /// tardy stops writing the files.
     pub fn is_folder_gone(&self) -> bool {
         self.0.is_folder_gone.load(Ordering::Acquire)
     }
 
-    /// Returns the next task. Waits for one if necessary; returns `None` when all are done and no
-    /// more will come.
+    /// Returns the next task. Waits if there is none; returns `None` when all are done and no more
+    /// can come.
     fn next(&self) -> Option<Job> {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -185,7 +187,7 @@ impl KeeperThread {
     /// Starts the thread on `cpus`, for files of `folder`.
     ///
     /// # Errors
-    /// Returns errors of starting a thread.
+    /// Returns an error if the thread cannot be started.
     pub fn start(cpus: &CpuList, folder: FolderIdentity) -> io::Result<Self> {
         let cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
         let mut broken = BTreeSet::new();
@@ -202,11 +204,12 @@ impl KeeperThread {
                     broken.insert(path);
                 }
             }
-            // If folding fails, the samples stay, and new samples that do not fit are counted.
+            // If folding fails, the old samples stay, and new samples that do not fit are counted
+            // as lost.
             Job::MakeRoom(rotation) => {
                 let _ = rotation.make_room();
             }
-            // The thread that writes the samples reports the errors of a failing disk.
+            // If the disk fails, the thread that writes the samples reports the error.
             Job::Settle(rotation) => {
                 let _ = rotation.settle();
             }
@@ -230,7 +233,7 @@ impl KeeperThread {
             .spawn(move || {
                 let _ = affinity::set(0, &cpus);
                 while let Some(job) = own.next() {
-                    // Another folder may have taken the path meanwhile.
+                    // Another folder may have been put at the path meanwhile.
                     if !own.is_folder_gone() && is_folder_there() {
                         write(job);
                     } else {
@@ -266,8 +269,8 @@ impl Drop for KeeperThread {
             .is_ending = true;
         self.keeper.0.has_changed.notify_one();
         if let Some(handle) = self.handle.take() {
-            // A panic of the thread was printed. The caller's final files replace the unwritten
-            // ones.
+            // A panic of the thread was printed. The caller writes the final files, which replace
+            // the unwritten ones.
             let _ = handle.join();
         }
     }
@@ -304,8 +307,8 @@ mod tests {
         let (record, log) = (Path::new("run.json"), Path::new("state.jsonl"));
         keeper.replace(record, b"1".to_vec());
         is_begun.recv().unwrap();
-        // The disk is busy with the first file. The calls must return at once, otherwise the test
-        // would not end.
+        // The disk is still busy with the first file. The calls must return at once, otherwise the
+        // test would not end.
         for content in [b"2", b"3", b"4"] {
             keeper.replace(record, content.to_vec());
             keeper.append(log, content);

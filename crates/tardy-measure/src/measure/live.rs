@@ -1,5 +1,5 @@
-//! The progress display of a run: a screen; on a terminal, a line that is rewritten; elsewhere, a
-//! line every 10 s. The display is written to standard error.
+//! The progress display of a run: a screen, a line that is rewritten on a terminal, or, if there is
+//! no terminal, a line every 10 s. The display is written to standard error.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
@@ -25,13 +25,13 @@ const NAMED_MAX: usize = 6;
 /// Receives the name of the phase, the time since the run's start, and the run's planned length.
 pub type ProgressListener = Box<dyn FnMut(&str, Nanos, Nanos)>;
 
-/// The kind of progress display.
+/// How a run shows its progress.
 pub enum ProgressDisplay {
     Nothing,
     Lines,
     /// A screen, if there is a terminal; otherwise lines.
     Screen(Look),
-    /// No display. The listener is called each time the run checks its phases, unless the run is
+    /// No display. Each time the run checks its phases, it calls the listener, unless the run is
     /// endless.
     Told(ProgressListener),
 }
@@ -95,7 +95,7 @@ impl Live {
         }
     }
 
-    /// Returns when [`Self::update`] must be called next.
+    /// Returns the time at which [`Self::update`] must be called next.
     pub(super) fn next(&self) -> Nanos {
         if matches!(self.style, Style::Silent | Style::Screen) {
             Nanos::MAX
@@ -130,14 +130,14 @@ impl Live {
         let line = line(elapsed, self.length, phase, &progress());
         let mut line = printable(&line).into_owned();
         if self.style == Style::Rewritten {
-            // A line longer than the terminal's width could not be erased.
+            // If the line were longer than the terminal's width, it could not be erased.
             let width = terminal_size_of(io::stderr()).map_or(usize::MAX, |(Width(columns), _)| {
                 usize::from(columns).saturating_sub(1)
             });
             line = line.chars().take(width).collect();
         }
         let mut out = io::stderr().lock();
-        // A closed terminal must not end the run.
+        // If the terminal was closed, the run must continue.
         let _ = match self.style {
             Style::Rewritten => write!(out, "\r\x1b[2K{line}").and_then(|()| out.flush()),
             _ => writeln!(out, "{line}"),
@@ -164,7 +164,7 @@ impl Live {
             .unwrap_or_default()
     }
 
-    /// Clears the line, or restores the terminal.
+    /// Erases the line, or restores the terminal.
     pub(super) fn finish(&mut self) {
         if let Some((_, view)) = self.screen.take() {
             view.finish();
@@ -187,8 +187,8 @@ fn line(elapsed: Nanos, length: Option<Nanos>, phase: &str, progress: &[Progress
                 seconds(left)
             )
         }
-        // The usual reason is that the loads of a phase were slow to stop, and that the next phase
-        // waited for them.
+        // The run takes longer than planned. The usual cause is that loads of a phase were slow to
+        // stop, so that the next phase started late.
         Some((_, left)) => format!(
             "{} s, {} s more than planned, {phase}",
             seconds(elapsed),

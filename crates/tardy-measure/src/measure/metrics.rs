@@ -1,9 +1,9 @@
 //! Metrics of a run in progress, for Prometheus and other readers of OpenMetrics over HTTP
 //! (`--metrics`).
 //!
-//! One thread on the housekeeping CPUs answers all clients. The thread reads requests as they
-//! arrive, so an idle connection delays no other. The recorder never waits for this thread: a
-//! client requests new numbers, and the recorder publishes them when it next empties the rings.
+//! One thread on the housekeeping CPUs answers all clients. It reads requests as they arrive, so an
+//! idle connection does not delay other clients. The recorder never waits for this thread. When a
+//! client requests new numbers, the recorder publishes them when it next empties the rings.
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
@@ -27,15 +27,15 @@ const STACK_BYTES: usize = 256 << 10;
 const LOOK: Duration = Duration::from_millis(250);
 /// Back-off after accept(2) fails (e.g. EMFILE).
 const REST: Duration = Duration::from_millis(100);
-/// Maximum wait for a client's request. The time during which the whole machine was stopped does
-/// not count.
+/// How long the server waits for a client's request. The time during which the whole machine was
+/// stopped does not count.
 const READER_LIMIT: Duration = Duration::from_secs(2);
-/// Maximum time for a client to accept the answer, because other clients wait meanwhile. The answer
-/// usually fits into a socket's buffer.
+/// How long the server waits until a client accepts the answer. This time is limited because other
+/// clients wait meanwhile. The wait is rare, because an answer usually fits into a socket's buffer.
 const ANSWER_LIMIT: Duration = Duration::from_millis(500);
-/// Maximum number of open connections. A further connection closes the oldest one.
+/// Maximum number of open connections. Another connection closes the oldest one.
 const READERS_MAX: usize = 64;
-/// Maximum wait for new numbers. The recorder publishes eight times a second.
+/// How long the server waits for new numbers. The recorder publishes eight times a second.
 const NUMBERS_LIMIT: Duration = Duration::from_secs(1);
 /// Maximum length of a request in bytes.
 const QUESTION_BYTES_MAX: usize = 8 << 10;
@@ -51,12 +51,12 @@ pub struct Desk {
 #[derive(Debug, Default)]
 struct Numbers {
     series: Vec<SeriesMetrics>,
-    /// Number of this set of series. Each new set has the next number.
+    /// Number of this set of series; each set that is published gets the next number.
     edition: u64,
     run: Option<RunStatus>,
 }
 
-/// The status of the run besides its samples.
+/// The status of the run, without its samples.
 #[derive(Debug, Clone)]
 struct RunStatus {
     labels: String,
@@ -115,7 +115,7 @@ impl Desk {
     }
 
     /// Returns the metrics with the status of the run, as text. Waits for new metrics; if none
-    /// arrive, returns the previous ones.
+    /// arrive in time, returns the previous ones.
     fn text(&self) -> String {
         let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
         let (edition, begin) = (numbers.edition, Instant::now());
@@ -254,7 +254,7 @@ impl MetricsServer {
     /// Answers clients of `listener`, from a thread on `cpus`.
     ///
     /// # Errors
-    /// Returns errors of starting a thread.
+    /// Returns an error if the thread cannot be started.
     pub fn start(listener: TcpListener, cpus: &CpuList) -> io::Result<Self> {
         let cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
         let desk = Arc::new(Desk::default());
@@ -306,7 +306,7 @@ struct Reader {
     request: Vec<u8>,
 }
 
-/// The result of reading from a connection.
+/// What was read from a connection.
 enum RequestState {
     Incomplete,
     Complete,
@@ -317,7 +317,7 @@ enum RequestState {
 /// Waits once for connections and requests, and answers complete requests.
 ///
 /// # Errors
-/// Returns errors of ppoll(2).
+/// Returns the errors of ppoll(2).
 fn serve(listener: &TcpListener, readers: &mut Vec<Reader>, desk: &Desk) -> io::Result<()> {
     let mut fds = vec![listener.as_fd()];
     fds.extend(readers.iter().map(|reader| reader.stream.as_fd()));
@@ -336,7 +336,7 @@ fn serve(listener: &TcpListener, readers: &mut Vec<Reader>, desk: &Desk) -> io::
             RequestState::Incomplete if reader.waited < READER_LIMIT => {
                 waiting.push(reader);
             }
-            // A client that has disconnected is no problem of the run.
+            // The result is ignored, because a client may have disconnected.
             RequestState::Complete => drop(answer(reader, desk)),
             RequestState::Incomplete | RequestState::Failed => {}
         }
@@ -440,7 +440,8 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 /// and a port.
 ///
 /// # Errors
-/// Returns a sentence if `place` is neither of the two, or if the address cannot be used.
+/// Returns an error message if `place` is neither a port nor an address with a port, or if the
+/// address cannot be used.
 pub fn listen(place: &str) -> Result<TcpListener, String> {
     let address: SocketAddr = match place.parse::<u16>() {
         Ok(port) => SocketAddr::from(([127, 0, 0, 1], port)),
@@ -461,7 +462,7 @@ mod tests {
     fn asked(server: &MetricsServer, address: SocketAddr, question: &str) -> String {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(question.as_bytes()).unwrap();
-        // This loop stands in for the recorder, which publishes regularly.
+        // This loop takes the recorder's place and publishes regularly.
         while !server.desk().is_wanted() && question.contains("/metrics") {
             std::thread::yield_now();
         }
@@ -496,7 +497,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let server = MetricsServer::start(listener, &CpuList::default()).unwrap();
         let mut endless = TcpStream::connect(address).unwrap();
-        // The server closes the connection before all of this is sent.
+        // The server closes the connection before the client has sent all of this.
         let sent = (0..1 << 16)
             .map_while(|_| endless.write_all(&[b'a'; 1024]).ok())
             .count();
@@ -516,7 +517,7 @@ mod tests {
         let _second = TcpStream::connect(address).unwrap();
         serve(&listener, &mut readers, &desk).unwrap();
         assert_eq!(readers.len(), 2);
-        // Only the time that the thread itself waits counts.
+        // Only the time that the server's own thread waits is counted.
         let begin = Instant::now();
         while !readers.is_empty() {
             serve(&listener, &mut readers, &desk).unwrap();
@@ -526,7 +527,7 @@ mod tests {
 
     #[test]
     fn a_refused_accept_does_not_keep_the_thread_busy() {
-        // The kernel refuses accept(2) on this socket each time.
+        // accept(2) always fails on this socket.
         let listener = TcpListener::from(OwnedFd::from(UdpSocket::bind("127.0.0.1:0").unwrap()));
         let begin = Instant::now();
         let mut readers = Vec::new();

@@ -1,5 +1,5 @@
-//! The cost of the tool itself. The cost is reported with every result and never subtracted from
-//! it.
+//! Measures the cost of the tool itself. The cost is stored with every result and never subtracted
+//! from it.
 
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
@@ -17,8 +17,8 @@ pub(super) struct StartCounts {
 impl StartCounts {
     /// Reads the counts. Must be called on the measuring thread, directly before the loop.
     pub(super) fn now() -> Self {
-        // The first calls cause page faults (for the page of `usage`, and for the clock's code),
-        // which the following calls would otherwise measure.
+        // These two calls cause page faults in advance (for the page of `usage`, and for the
+        // clock's code). Otherwise, the calls below would cause these page faults and count them.
         let _ = usage(UsageScope::Thread);
         let _ = clock::thread_cpu_time();
         Self {
@@ -27,8 +27,8 @@ impl StartCounts {
         }
     }
 
-    /// Returns the increments of the counts. Must be called on the same thread, directly after the
-    /// loop.
+    /// Returns by how much the counts increased since the start of the loop. Must be called on the
+    /// same thread, directly after the loop.
     pub(super) fn since(&self, probe: &str, cpu: Option<CpuId>) -> ThreadOverhead {
         let cpu_time = clock::thread_cpu_time() - self.cpu_time;
         let after = usage(UsageScope::Thread).unwrap_or_default();

@@ -1,19 +1,19 @@
 //! The run's timeline: its current phase and the next step. The timeline reads no clock and starts
-//! no processes, so that it can be tested.
+//! no processes, so that tests can run it with any times.
 //!
 //! A phase ends on time even if its loads ignore the request to stop, so that the run takes as long
 //! as `--for` requests. At the start of the last tenth of a phase (at most 500 ms), its loads are
-//! asked to stop; halfway through this time they are killed. Their changes are undone before the
-//! next phase. The last phase's loads work until the run's end.
+//! asked to stop; halfway through this time they are killed. The changes that loads made are undone
+//! before the next phase. The loads of the last phase work until the end of the run.
 //!
-//! Loads that still exist 5 s after they should be gone are abandoned, but only after their
-//! guardian had a chance to answer. So no load is abandoned only because the host did not run this
+//! Loads that still exist 5 s after their phase's end are abandoned, but only after their guardian
+//! had a chance to answer. So no load is abandoned merely because the host paused this virtual
 //! machine for a while.
 //!
-//! The recorded working time of a load ends when the load sees the request to stop. The load's
-//! worker then undoes its changes and sleeps until the probes are disarmed, because on a kernel
-//! without preemption its exit takes hundreds of us. Likewise, measuring threads wait for one
-//! another before they release resources.
+//! A load's recorded working time ends when the load sees the request to stop. The load's worker
+//! then undoes its changes and sleeps until the probes are disarmed. On a kernel without
+//! preemption, its exit would otherwise occupy a CPU for hundreds of us. For the same reason,
+//! measuring threads wait for one another before they release resources.
 
 use tardy_core::units::Nanos;
 use tardy_run::plan::PhasePlan;
@@ -21,10 +21,10 @@ use tardy_run::record::PhaseRecord;
 
 /// The last 1 / `ENDING_PART` of a phase, in which its loads stop and the system settles.
 const ENDING_PART: i64 = 10;
-/// Maximum length of this part.
+/// Maximum length of this last part.
 const ENDING_MAX: Nanos = Nanos::from_millis(500);
-/// How long loads may still exist after their phase's end and the request to stop. Killed processes
-/// need only a fraction of this.
+/// How long loads may continue to exist after their phase has ended and they were asked to stop.
+/// The kernel removes killed processes in a fraction of this time.
 pub const STUCK: Nanos = Nanos::from_secs(5);
 
 /// The next step of the timeline.
@@ -38,10 +38,10 @@ pub enum Step {
         /// Time after which the remaining processes are killed.
         within: Nanos,
     },
-    /// The loads of this phase should be gone, but still exist, because the guardian does not
+    /// The loads of this phase should be gone, but they still exist, because the guardian does not
     /// answer.
     GiveUp(usize),
-    /// All phases were over at this time. The loads of the last phase still work.
+    /// All phases ended at this time. The loads of the last phase still work.
     Done(Nanos),
 }
 
@@ -53,16 +53,17 @@ enum Stage {
     Ended,
 }
 
-/// Returns the part at the end of a phase of this length in which its loads stop.
+/// Returns how long before its end the loads of a phase are stopped, for a phase of this length.
 fn ending(length: Nanos) -> Nanos {
     Nanos(length.get() / ENDING_PART).min(ENDING_MAX)
 }
 
-/// Walks through the phases. Each phase ends as planned even if its loads fail, and at most
-/// [`STUCK`] later if the guardian does not confirm that they are gone. The next phase starts then.
+/// Decides when each phase starts and ends. Each phase ends as planned even if its loads fail. If
+/// the guardian does not confirm that the loads are gone, the phase ends at most [`STUCK`] later.
+/// The next phase starts then.
 ///
-/// Loads are stopped before the end of their phase, so that none of them is still there in the next
-/// phase. The loads of the last phase work until it ends.
+/// Loads are stopped before the end of their phase, so that they are gone when the next phase
+/// starts. The loads of the last phase work until it ends.
 #[derive(Debug)]
 pub struct Timeline {
     plans: Vec<PhasePlan>,
@@ -70,12 +71,13 @@ pub struct Timeline {
     current: usize,
     stage: Stage,
     planned: Nanos,
-    /// When the first phase of a resumed run had started.
+    /// Start of the first phase, if it had started before the run was resumed.
     began: Option<Nanos>,
-    /// When the loads of the current phase were asked to stop. If the machine was stopped or the
-    /// tool got no CPU, this is after the end of the phase.
+    /// When the loads of the current phase were asked to stop. This time can be after the end of
+    /// the phase, if the machine was stopped or the tool got no CPU.
     asked: Nanos,
-    /// When the cycles of the current phase were completed, if the phase is counted in cycles.
+    /// When the cycles of the current phase were completed, for a phase whose length is given in
+    /// cycles.
     made: Option<Nanos>,
 }
 
@@ -95,7 +97,8 @@ impl Timeline {
         }
     }
 
-    /// Continues the first phase of a resumed run. `began` is the phase's start, if it had started.
+    /// Continues the first phase of a run that is resumed. `began` is the start of that phase;
+    /// `None` if it had not started.
     #[must_use]
     pub fn going_on_since(self, began: Option<Nanos>) -> Self {
         Self { began, ..self }
@@ -129,7 +132,7 @@ impl Timeline {
             {
                 self.stage = Stage::Ending;
                 self.asked = now;
-                // The other half of the time is for the kernel to end killed processes.
+                // The kernel needs the other half of the time to remove killed processes.
                 Some(Step::End {
                     phase: self.current,
                     within: Nanos(ending(plan.length).get() / 2),
@@ -160,7 +163,7 @@ impl Timeline {
         self.made.get_or_insert(now);
     }
 
-    /// Returns when [`Self::step`] will next have something to do.
+    /// Returns the time at which [`Self::step`] will next have something to do.
     #[must_use]
     pub fn next(&self) -> Nanos {
         let length = self
@@ -175,7 +178,7 @@ impl Timeline {
         }
     }
 
-    /// Returns when the last phase ends; `None` unless that phase is running.
+    /// Returns the time at which the last phase ends; `None` unless that phase is running.
     #[must_use]
     pub fn end(&self) -> Option<Nanos> {
         (self.current + 1 == self.plans.len() && self.stage != Stage::Before)
@@ -191,8 +194,8 @@ impl Timeline {
                 .is_some_and(|plan| !plan.loads.is_empty())
     }
 
-    /// Returns the planned end of the current phase. A phase that started late, because the
-    /// previous loads were slow to stop, still gets half of its length. The end of a phase that is
+    /// Returns the planned end of the current phase. If a phase started late, because the previous
+    /// loads were slow to stop, it still gets half of its length. The end of a phase that is
     /// counted in cycles is [`Nanos::MAX`] until its cycles are complete.
     fn end_of_current(&self) -> Nanos {
         let length = self
@@ -214,7 +217,8 @@ impl Timeline {
         (self.planned + length).max(begin + Nanos(length.get() / 2))
     }
 
-    /// Returns the time at which loads that were asked to stop and still exist are abandoned.
+    /// Returns the time at which the tool abandons loads that it asked to stop but that still
+    /// exist.
     fn stuck(&self) -> Nanos {
         self.end_of_current().max(self.asked) + STUCK
     }
@@ -233,12 +237,14 @@ impl Timeline {
 
     fn finish_phase(&mut self, now: Nanos) {
         let is_last = self.current + 1 == self.plans.len();
-        // The threads end with the last phase, not at the time of the next clock read.
+        // The measuring threads end exactly when the last phase ends, so this time is recorded
+        // instead of `now`.
         let end = if is_last { self.end_of_current() } else { now };
         if let Some(record) = self.records.last_mut() {
             record.end_ns = Some(end);
         }
-        // Phases that are counted in cycles have no fixed length, so the next phase is not late.
+        // Phases that are counted in cycles have no fixed length, so no phase after them starts
+        // late.
         self.planned = if self.counts_cycles() {
             now
         } else {
@@ -275,8 +281,8 @@ impl Timeline {
         self.current = self.plans.len();
     }
 
-    /// Records that the user stopped an endless run at `now`. Its current phase is then recorded as
-    /// having ended as planned.
+    /// Records that the user stopped an endless run at `now`. The current phase is then recorded as
+    /// if it had ended as planned.
     pub fn end_as_asked(&mut self, now: Nanos) {
         self.cut(now);
         if let Some(record) = self.records.last_mut() {

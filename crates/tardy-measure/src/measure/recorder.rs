@@ -1,5 +1,5 @@
-//! The recorder's thread: empties the rings eight times a second, on a CPU that is not measured if
-//! there is one.
+//! The recorder's thread empties the rings eight times a second, on an unmeasured CPU if there is
+//! one.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,10 +25,11 @@ use super::keeper::BackgroundWriter;
 use super::metrics::Desk;
 use crate::plan::other_runs::RECORDER;
 
-/// Number of flushes between two writes of the histograms of series that do not store every sample.
+/// Number of flushes after which the histograms of series that do not store every sample are
+/// written again.
 const FLUSHES_A_HISTOGRAM: u64 = 40;
-/// Number of flushes between two syncs of the series: a sync every ten seconds. A power failure
-/// loses at most the samples of this time plus the disk's delay.
+/// Number of flushes after which the series are synced again, which is every ten seconds. A power
+/// failure loses the samples of at most ten seconds, plus the time by which the disk delays writes.
 const FLUSHES_A_SYNC: u64 = 80;
 /// Space reserved for each histogram, in bytes.
 const HISTOGRAM_BYTES_RESERVED: usize = 512 << 10;
@@ -42,10 +43,10 @@ pub struct Progress {
     pub counts: Counts,
     /// The worst sample of the series.
     pub worst: Option<WorstSample>,
-    /// Time between two due times; absent if the clock does not determine them, or if another
-    /// program takes the samples.
+    /// Time between two due times; absent if the clock does not determine the due times, or if
+    /// another program takes the samples.
     pub period: Option<Nanos>,
-    /// Whether the last sample of the series has arrived.
+    /// Whether the series has ended and its last sample was recorded.
     pub is_closed: bool,
 }
 
@@ -68,15 +69,16 @@ struct Work {
     /// The channel to the run's display, if there is one, and the earliest time of the next
     /// figures.
     feed: Option<(Arc<Feed>, Pace)>,
-    /// Figures that could not be published. Their largest values become part of the next figures.
+    /// Figures that the recorder could not pass to the display. Their largest values become part of
+    /// the next figures.
     unseen: Vec<Figures>,
 }
 
 impl Recorder {
     /// Starts the thread on `cpus`. Reserves disk space for the histograms of the series in
-    /// `files`; less if `--disk` bounds the run (`is_bounded`). `keeper` writes histograms during
-    /// the run, `feed` passes figures to a live view, and `metrics` passes numbers to clients of
-    /// metrics.
+    /// `files`, but less if `--disk` bounds the run (`is_bounded`). `keeper` writes histograms
+    /// during the run, `feed` passes figures to a live view, and `metrics` passes numbers to
+    /// clients of metrics.
     pub(super) fn start<'a>(
         files: impl IntoIterator<Item = &'a Path>,
         is_bounded: bool,
@@ -116,8 +118,8 @@ impl Recorder {
             .stack_size(STACK_BYTES)
             .spawn(move || {
                 let _ = affinity::set(0, &cpus);
-                // The recorder must run before the loads if it shares a CPU with them, because a
-                // full ring would lose samples.
+                // If the recorder shares a CPU with loads, it must run before them, because a full
+                // ring loses samples.
                 let _ = sched::set_policy(0, sched::AHEAD);
                 if let Ok(series) = has_begun.recv() {
                     work.series = series;
@@ -134,10 +136,10 @@ impl Recorder {
         })
     }
 
-    /// Passes the series, in the order of their files, to the thread. From now on, the thread
+    /// Passes the series, in the order of their files, to the thread. After this, the thread
     /// empties their rings.
     pub(super) fn begin(&self, series: Vec<SeriesRecorder>) {
-        // If the thread is gone, this is noticed when it is joined.
+        // If the thread has ended, the caller notices this when it joins the thread.
         let _ = self.series.send(series);
     }
 
@@ -182,8 +184,8 @@ impl Work {
             }
             due.advance(FLUSH_INTERVAL.get());
             due = Instant::from_nanos(due.to_nanos().max(clock::monotonic()));
-            // The thread is parked instead of asleep, so that the run's end need not wait for the
-            // next flush.
+            // The thread waits in `park`, not in a sleep, so that the end of the run can wake it
+            // and need not wait for the next flush.
             std::thread::park_timeout(Nanos(due.to_nanos() - clock::monotonic()).to_std());
         }
         self.write_last_histograms();
@@ -210,7 +212,8 @@ impl Work {
                 self.keeper.settle(Arc::clone(rotation));
             }
             if is_histogram_due && let Some(histogram) = encoded_histogram(series) {
-                // On a full disk the older file stays. Space is reserved for the final histogram.
+                // On a full disk the older file stays. The space for the final histogram is already
+                // reserved.
                 self.keeper
                     .replace(&histogram_path(series.path()), histogram);
             }
@@ -230,7 +233,7 @@ impl Work {
         }
     }
 
-    /// Computes the figures that a live view requests, as often as this is cheap.
+    /// Computes the figures that a live view requests; less often if this takes much CPU time.
     fn publish_figures(&mut self) {
         let Some((feed, pace)) = &mut self.feed else {
             return;
@@ -268,7 +271,7 @@ fn progress_of(series: &SeriesRecorder, is_closed: bool) -> Progress {
         cpu: descriptor.cpu,
         counts: series.counts(),
         worst: series.worst(),
-        // Only the tool's own threads must keep making progress. Other programs may pause.
+        // Only the tool's own threads must keep making progress. Other programs' loops may pause.
         period: (descriptor.schedule.is_grid() && descriptor.external.is_none())
             .then(|| descriptor.schedule.period()),
         is_closed,
@@ -276,7 +279,7 @@ fn progress_of(series: &SeriesRecorder, is_closed: bool) -> Progress {
 }
 
 /// Returns the histogram of a series that does not store every sample; `None` for other series.
-/// Folded samples are in the hourly histograms, and need no other histogram.
+/// Folded samples need no other histogram, because they are in the hourly histograms.
 fn encoded_histogram(series: &SeriesRecorder) -> Option<Vec<u8>> {
     let histogram = series.histogram()?;
     let room = series.rotation().map(|_| HISTOGRAM_BYTES as usize);

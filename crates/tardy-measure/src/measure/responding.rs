@@ -1,5 +1,5 @@
-//! The run folder of a responder: for each stimulus, how late the responder woke up, and when its
-//! answer was sent.
+//! The run folder of a responder. It stores, for each stimulus, how late the responder woke up and
+//! when it sent its answer.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,9 +28,9 @@ use super::recorder::Recorder;
 use super::session::closing::note_series;
 use super::session::{SessionError, first_record, system};
 
-/// Capacity of a ring: the same as for a probe.
+/// Capacity of a ring in samples, the same as for a probe.
 const RING_SAMPLES: usize = 32_768;
-/// Assumed time between two stimuli. The time is only used to predict due times in the file.
+/// Time that is assumed between two stimuli. It is only used to predict due times in the file.
 const REQUEST: Nanos = Nanos::from_millis(1);
 
 /// The request for a responder's run.
@@ -61,7 +61,7 @@ impl RespondRun {
     /// locked.
     ///
     /// # Errors
-    /// Returns [`SessionError`].
+    /// Returns a [`SessionError`] if the run cannot be made or finished.
     pub fn start(
         out: &Path,
         asked: &ResponderRequest<'_>,
@@ -124,7 +124,7 @@ impl RespondRun {
         let (answer, recorder) = series(".answer", since, true)?;
         recorders.push(recorder);
         note_series(&recorders, begin, &mut record);
-        // The series have no counts yet.
+        // The counts of the series are not known yet.
         record
             .series
             .iter_mut()
@@ -157,7 +157,7 @@ impl RespondRun {
     /// Closes the folder, once the responder has closed its log.
     ///
     /// # Errors
-    /// Returns [`SessionError`].
+    /// Returns a [`SessionError`] if the run cannot be made or finished.
     pub fn finish(mut self, state: State, warnings: Vec<Warning>) -> Result<(), SessionError> {
         let end = Nanos(clock::monotonic());
         self.record.warnings.extend(warnings);
@@ -166,8 +166,8 @@ impl RespondRun {
             phase.end_ns = Some(end);
             phase.planned_ns.1 = end;
         }
-        // The keeper must end before the last record is written, so that none of its files replaces
-        // it.
+        // The keeper must end before the last record is written, so that none of the keeper's files
+        // replaces that record.
         self.keeper.finish();
         let series = self
             .recorder

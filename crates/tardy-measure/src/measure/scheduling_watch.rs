@@ -1,9 +1,11 @@
 //! Checks whether the measuring threads are still scheduled as when they started. Container
-//! managers, tuning daemons and users move and demote threads of other programs. A run with such a
-//! change does not measure the requested system.
+//! managers, tuning daemons and users sometimes move threads of other programs to other CPUs or
+//! lower their priority. If this happens to a measuring thread, the run does not measure what the
+//! user requested.
 //!
-//! Policy, priority and CPUs are checked once a second, and by each thread itself at its end. The
-//! CPU of each sample is known from [`tardy_sys::post`].
+//! The watch checks the policy, priority and CPUs of the threads once a second. Each thread also
+//! checks its own scheduling when it ends. The CPU of each sample is known from
+//! [`tardy_sys::post`].
 
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
@@ -14,7 +16,7 @@ use super::threads::MeasuringThread;
 
 const INTERVAL: Nanos = Nanos::from_secs(1);
 
-/// Checks the scheduling once a second, and stores the changes: at most one for each thread.
+/// Checks the scheduling once a second, and stores at most one change per thread.
 #[derive(Debug)]
 pub(super) struct SchedulingWatch {
     next: Nanos,
@@ -30,14 +32,15 @@ impl SchedulingWatch {
         }
     }
 
-    /// Checks the scheduling, if a second has passed since the last check.
+    /// If a second has passed since the last check, checks the scheduling.
     pub(super) fn update(&mut self, now: Nanos, threads: &[MeasuringThread]) {
         if now < self.next {
             return;
         }
         self.next = now + INTERVAL;
         for thread in threads.iter().filter(|thread| !thread.is_finished()) {
-            // Reading fails for a thread that has just ended. Such a thread has checked itself.
+            // Reading fails if the thread has just ended. In this case, the thread has checked
+            // itself.
             if let Ok(scheduling) = Scheduling::of(thread.tid) {
                 self.note(
                     now,

@@ -1,10 +1,11 @@
-//! Notifies the service manager (sd_notify(3)) that the run measures, makes progress, and ends.
+//! Reports the state of the run to the service manager (sd_notify(3)): that it has started to
+//! measure, that it makes progress, and that it ends.
 //!
-//! If a run hangs, the manager's watchdog must fire. A thread that is merely alive would feed the
-//! watchdog while nothing is measured. A separate thread on the housekeeping CPUs therefore feeds
-//! it only while the recorder takes samples from each ring and the session's main loop runs. A
-//! series may pause for the longest of these times: half of the manager's time-out, a second, or
-//! two periods of the series.
+//! If a run hangs, the manager's watchdog must stop it. If a thread fed the watchdog merely because
+//! it is alive, a run that measures nothing would go unnoticed. So a separate thread on the
+//! housekeeping CPUs feeds the watchdog, and only while the recorder takes samples from each ring
+//! and the session's main loop runs. A series counts as hung if it pauses for longer than all of
+//! these times: half of the manager's time-out, a second, and two periods of the series.
 //!
 //! The notifications use `std`'s datagram sockets and need no further crate. If the manager
 //! restarts the service, the unit resumes the same run.
@@ -23,10 +24,10 @@ use tardy_sys::{affinity, clock, scoped};
 
 use super::recorder::Progress;
 
-/// Number of checks within the manager's time-out.
+/// Number of checks in the time that the manager allows between two notifications.
 const LOOKS_A_TIMEOUT: i64 = 4;
-/// Minimum and maximum time between two checks. The minimum holds even if the manager wants to be
-/// notified more often.
+/// Minimum and maximum time between two checks. The minimum applies even if the manager asks for
+/// more frequent notifications.
 const LOOK: (Nanos, Nanos) = (Nanos::from_millis(10), Nanos::from_secs(10));
 /// Shortest pause after which a series is considered to hang. The recorder empties rings eight
 /// times a second.
@@ -43,7 +44,7 @@ pub(super) struct ServiceManager {
     timeout: Option<Nanos>,
 }
 
-/// Notifies the manager of a run's progress.
+/// Notifies the manager of the run's state.
 #[derive(Debug)]
 pub(super) struct ServiceNotifier {
     manager: Arc<ServiceManager>,
@@ -84,11 +85,11 @@ impl ServiceManager {
 }
 
 impl ServiceNotifier {
-    /// Notifies `manager` that the run measures, and keeps its watchdog alive from `cpus` while
-    /// `progress` advances and [`Self::turn`] is called.
+    /// Tells `manager` that the run has started to measure. Then feeds its watchdog from a thread
+    /// on `cpus` as long as `progress` advances and [`Self::turn`] is called.
     ///
     /// # Errors
-    /// Returns errors of starting a thread.
+    /// Returns an error if the thread cannot be started.
     pub(super) fn start(
         manager: ServiceManager,
         cpus: &CpuList,
@@ -147,12 +148,13 @@ impl ServiceNotifier {
         })
     }
 
-    /// Counts an iteration of the session's main loop.
+    /// Records that the session's main loop has made another iteration.
     pub(super) fn turn(&self) {
         self.turns.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notifies the manager that the run ends. Its watchdog is not fed after this.
+    /// Tells the manager that the run ends. Afterwards, the manager's watchdog gets no more
+    /// notifications.
     pub(super) fn finish(mut self) {
         self.end_thread();
         self.manager.tell("STOPPING=1");
@@ -173,7 +175,7 @@ impl Drop for ServiceNotifier {
     }
 }
 
-/// When the session and each series last made progress.
+/// The times at which the session and each series last made progress.
 #[derive(Debug)]
 struct Motion {
     still_max: Nanos,
@@ -188,8 +190,8 @@ struct Mover {
 }
 
 impl Motion {
-    /// Makes a check that regards a counter as hanging if it does not change for longer than both
-    /// `still_max` and two of its periods.
+    /// Makes a check that considers a series hung if its counter stays the same for longer than
+    /// both `still_max` and two periods of the series.
     fn new(still_max: Nanos) -> Self {
         Self {
             still_max,
@@ -198,7 +200,7 @@ impl Motion {
         }
     }
 
-    /// Returns whether the session and all series make progress at `now`. Ignores series with
+    /// Returns whether the session and all series still make progress at `now`. Ignores series with
     /// unknown due times, and those that have ended.
     fn goes_on(&mut self, now: Nanos, turns: u64, progress: &[Progress]) -> bool {
         let mut all = self

@@ -52,13 +52,13 @@ pub enum SessionError {
     )]
     Probe {
         probe: String,
-        /// The error of the system.
+        /// The error that the system reported.
         error: std::io::Error,
     },
     /// The program whose loop is measured failed.
     #[error(transparent)]
     Program(AppError),
-    /// The run's folder is no longer at its path.
+    /// Another process removed, moved or replaced the run's folder.
     #[error(
         "{0} was removed or moved during the run. A moved folder can still be opened, and holds \
          the samples up to the move; do not move the folder of a run in progress"
@@ -69,7 +69,7 @@ pub enum SessionError {
     System {
         /// The failed operation.
         what: &'static str,
-        /// The error of the system.
+        /// The error that the system reported.
         error: std::io::Error,
     },
 }
@@ -77,7 +77,8 @@ pub enum SessionError {
 impl From<FolderError> for SessionError {
     fn from(error: FolderError) -> Self {
         match error {
-            // The error is a reached limit of descriptors, so another folder would not help.
+            // The process has reached its limit of open descriptors, so another folder would not
+            // help.
             FolderError::Unwritable { error, .. } if !remedy(&error).is_empty() => Self::System {
                 what: "cannot write the run's folder",
                 error,
@@ -88,7 +89,7 @@ impl From<FolderError> for SessionError {
 }
 
 impl SessionError {
-    /// Makes the error of opening or starting a probe.
+    /// Converts the error of opening or starting a probe.
     fn of_probe(probe: &str, error: std::io::Error) -> Self {
         match error.downcast::<AppError>() {
             Ok(error) => Self::Program(error),
@@ -99,7 +100,7 @@ impl SessionError {
         }
     }
 
-    /// Returns whether the request is wrong. Otherwise this machine cannot make the run.
+    /// Returns true if the request is wrong, and false if this machine cannot make the run.
     #[must_use]
     pub fn is_wrong_use(&self) -> bool {
         match self {
@@ -120,14 +121,14 @@ pub(super) fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> Sessi
     move |error| SessionError::System { what, error }
 }
 
-/// Runs `plan` and stores the run in the folder `out`. Meanwhile, clients of `metrics` get the
+/// Runs `plan` and stores the run in the folder `out`. While it runs, clients of `metrics` get the
 /// current numbers.
 ///
 /// Must be called before the process has threads, because the guardian is started as a child.
 ///
 /// # Errors
-/// Returns [`SessionError`]. The data measured before an error are in the folder. If there are
-/// none, there is no folder.
+/// Returns a [`SessionError`] if the run cannot be made or finished. After an error, the folder
+/// contains the data that were measured before. If nothing was measured, there is no folder.
 pub fn run(
     plan: Plan,
     out: &Path,
@@ -141,7 +142,7 @@ pub fn run(
 /// Works like [`run`], but resumes a run that exists in the folder `out`.
 ///
 /// # Errors
-/// Returns the errors of [`run`]. An existing run is then intact.
+/// Fails as [`run`] does. After an error, the existing run is intact.
 pub fn resume(
     plan: Plan,
     out: &Path,
@@ -222,7 +223,7 @@ fn measure(
     closing::close(ran, root)
 }
 
-/// Returns the warnings of the plan, of virtual time, and of changes that only this run makes.
+/// Returns the warnings of the plan, of virtual time, and of the changes that only this run makes.
 fn first_warnings(plan: &Plan, doctor: &[StoredFinding], root: &Root) -> Vec<Warning> {
     let virtual_time = (clock_kind(root) == ClockKind::Virtual).then_some(Warning::VirtualTime);
     let is_held = plan.cpu_dma_latency_us.is_some() || plan.resume_latency_us.is_some();

@@ -1,24 +1,24 @@
-//! Frees threads of the tool that are starved after the run should have ended. Another program's
-//! loop that never sleeps, at a higher real-time priority and without the kernel's throttling,
-//! would otherwise keep the run from ever ending.
+//! Frees threads of the tool that still get no CPU time after the run should have ended. Without
+//! this, another program's loop could keep the run from ending, if it never sleeps, has a higher
+//! real-time priority, and the kernel does not throttle it.
 //!
-//! A thread that is runnable but never ran at ten checks in a row gets priority 99, and four checks
-//! later it may run on the housekeeping CPUs. Nothing is freed before the run's end, because until
-//! then everything that delays a thread is part of the measurement.
+//! A thread that was runnable but had not run at ten checks in a row gets priority 99, and four
+//! checks later it may run on the housekeeping CPUs. No thread is freed before the run's end,
+//! because until then everything that delays a thread is part of the measurement.
 
 use std::collections::BTreeMap;
 
 use tardy_core::cpu::CpuList;
 use tardy_sys::{affinity, clock, sched};
 
-/// Number of consecutive checks, half a second apart, at which a thread must be runnable without
-/// having run, before it gets the highest priority.
+/// Number of consecutive checks, half a second apart, at which a thread is runnable but has not
+/// run, before it gets the highest priority.
 const LOOKS_BEFORE_PRIORITY: u32 = 10;
-/// Number of such checks before a thread is moved to the housekeeping CPUs. The starving loop then
-/// has the highest priority itself.
+/// Number of such checks before a starved thread is moved to the housekeeping CPUs. If the higher
+/// priority did not help, the loop that starves the thread has the highest priority itself.
 const LOOKS_BEFORE_MOVE: u32 = 14;
 
-/// The tool's threads that wait for a CPU.
+/// Threads of the tool that are waiting for a CPU.
 #[derive(Debug, Default)]
 pub(super) struct StarvationWatch {
     waiting: BTreeMap<i32, WaitingThread>,
@@ -49,8 +49,8 @@ impl StarvationWatch {
                 clock::cpu_time_of_thread(thread).unwrap_or_default(),
             ) {
                 Some(Rescue::Priority) => {
-                    // Without the right to a priority this is refused. The later move to other CPUs
-                    // needs no right.
+                    // If the process may not set priorities, the kernel refuses this. To move the
+                    // thread to other CPUs later, no privilege is needed.
                     let _ = sched::set_policy(thread, sched::Policy::Fifo { priority });
                     freed.push(thread);
                 }
@@ -112,7 +112,7 @@ mod tests {
         let mut watch = StarvationWatch::default();
         let rescues: Vec<Option<Rescue>> = (0..20).map(|_| watch.note(7, true, 1000)).collect();
         let at = |rescue| rescues.iter().position(|found| *found == Some(rescue));
-        // The first check has no earlier one to compare with.
+        // The first check cannot compare with an earlier one.
         assert_eq!(
             (at(Rescue::Priority), at(Rescue::Move)),
             (Some(10), Some(14))

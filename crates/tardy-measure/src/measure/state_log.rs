@@ -2,7 +2,7 @@
 //!
 //! The state is read on a CPU that is not measured. If all CPUs are measured, there is only one
 //! line before the first sample and one after the last. Reading `/proc/interrupts` takes the kernel
-//! hundreds of microseconds. A kernel without preemption would add this time to a sample.
+//! hundreds of microseconds. On a kernel without preemption, this time would be added to a sample.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -17,8 +17,8 @@ use super::keeper::BackgroundWriter;
 
 const INTERVAL: Nanos = Nanos::from_secs(1);
 
-/// The log of a run in progress. On a full disk only the log ends, because the samples are more
-/// important.
+/// The log of a run in progress. If the disk is full, only this log ends, because the samples are
+/// more important.
 #[derive(Debug)]
 pub(super) struct StateLog {
     reader: StateReader,
@@ -26,7 +26,7 @@ pub(super) struct StateLog {
     path: PathBuf,
     keeper: BackgroundWriter,
     line: Vec<u8>,
-    /// When the next line is due; `None` if it would disturb the measurement.
+    /// When the next line is due; `None` if writing it would disturb the measurement.
     next: Option<Nanos>,
 }
 
@@ -51,7 +51,7 @@ impl StateLog {
             disturbing_sensors: false,
         };
         let path = folder.path().join("state.jsonl");
-        // If another folder is at the run's path, no file is created there.
+        // If another folder is now at the run's path, no file is created there.
         let is_there = folder.identity().is_there();
         is_there.then(|| File::create_new(&path).ok()).flatten()?;
         if let Some(bytes_max) = bytes_max {
@@ -79,7 +79,7 @@ impl StateLog {
         }
     }
 
-    /// Adds the last line. Must be called when nothing is measured any more.
+    /// Adds the last line. Must be called when the run does not measure any more.
     pub(super) fn finish(&mut self, now: Nanos) {
         self.add_line(now);
     }
@@ -94,9 +94,9 @@ impl StateLog {
     }
 }
 
-/// Returns when the next line is due, after a line that was due at `due` and written at `now`: a
-/// second later, so that the log has a line for each second. After a start or a pause, the seconds
-/// count from `now`.
+/// Returns the time at which the next line is due, if the last line was due at `due` and written at
+/// `now`. The next line is due a second after `due`, so that the log has a line for each second. At
+/// the start and after a pause, the next line is due a second after `now`.
 fn after(due: Nanos, now: Nanos) -> Nanos {
     let next = due + INTERVAL;
     if next > now { next } else { now + INTERVAL }

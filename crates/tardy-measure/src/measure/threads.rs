@@ -1,9 +1,10 @@
-//! The measuring threads: prepare, arm, loop, disarm, publish.
+//! The measuring threads, which prepare, arm, loop, disarm and publish.
 //!
-//! The first measuring thread that passes the barrier chooses the start. Files, memory, threads and
-//! `run.json` exist by then, so no wait of the tool becomes latency. In the 100 ms before the first
-//! due time, the heads of series and the start in `run.json` are written, without waiting for the
-//! disk (`tests/integration/start.rs` delays every fsync).
+//! The first measuring thread that passes the barrier chooses the start. By then, files, memory,
+//! threads and `run.json` exist, so the tool never waits for them after the first due time, and its
+//! own preparation does not show up as latency. In the 100 ms before the first due time, the tool
+//! writes the heads of series and the start in `run.json`, without waiting for the disk
+//! (`tests/integration/start.rs` delays every fsync).
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -32,12 +33,12 @@ use super::scheduling::Scheduling;
 /// memory. [`memlock::touch_stack`] touches 64 KiB of it.
 const STACK_BYTES: usize = 256 << 10;
 
-/// The final report of a thread.
+/// What a thread reports at its end.
 #[derive(Debug)]
 pub(super) struct ThreadReport {
     pub(super) overhead: Option<ThreadOverhead>,
     pub(super) error: Option<std::io::Error>,
-    /// Scheduling of the thread when its loop had ended.
+    /// Scheduling of the thread after its loop had ended.
     pub(super) scheduling: Option<Scheduling>,
 }
 
@@ -61,11 +62,11 @@ pub(super) struct MeasuringThread {
 const LEAD: Nanos = Nanos::from_millis(100);
 const NOT_CHOSEN: i64 = i64::MIN;
 
-/// The barrier at which threads wait for the start, and learn its time.
+/// The barrier at which threads wait for the start, and from which they get its time.
 ///
-/// The measuring thread that is released first chooses the start, not the thread that prepares.
-/// Delays of an ordinary task on a busy machine, or of a disk, then happen before the choice and do
-/// not delay a due time.
+/// The start is chosen by the measuring thread that is released first, not by the thread that
+/// prepares the run. An ordinary task on a busy machine, or a disk, can delay the preparation. Such
+/// delays happen before the start is chosen, so they do not delay a due time.
 #[derive(Debug)]
 pub(super) struct StartBarrier {
     barrier: Barrier,
@@ -130,8 +131,8 @@ pub(super) fn launch(
         .name(name.clone())
         .stack_size(STACK_BYTES)
         .spawn(move || {
-            // Joining a group with a cpuset takes a thread off its CPU, so the thread is bound
-            // afterwards.
+            // When a thread joins a group with a cpuset, the kernel changes its CPUs, so the thread
+            // is bound to its CPU afterwards.
             let joined = group.as_deref().map_or(Ok(()), groups::join_thread);
             let mut warnings = prepare(&member);
             if let Err(error) = joined {
@@ -155,12 +156,14 @@ pub(super) fn launch(
             };
             let run = AssertUnwindSafe(|| (member.run)(StartGate::new(&control, wait)));
             let result = catch_unwind(run);
-            // If a thread failed in its loop, the other threads still wait for it to leave.
+            // If this thread failed in its loop, it must call `leave` here, because the other
+            // threads still wait for it.
             if before.get().is_some() && !matches!(result, Ok(Ok(_))) {
                 control.leave();
             }
             let result = result.unwrap_or_else(|panic| resume_unwind(panic));
-            // A thread that failed before the start has no overhead to report, only its error.
+            // If a thread failed before the start, it reports only its error, because it has no
+            // overhead.
             let overhead = before.get().map(|before| before.since(&label, cpu));
             ThreadReport {
                 overhead,
@@ -202,8 +205,8 @@ impl MeasuringThread {
     }
 }
 
-/// Marks samples that a thread takes on another CPU than the one that it is bound to. If the kernel
-/// does not report the CPU, only the check once a second can find such samples.
+/// Marks samples that a thread took on a CPU other than its own. If the kernel does not report the
+/// CPU of each sample, only the scheduling check once a second can find such samples.
 fn post(member: &Member, warnings: &[Warning]) -> Option<Post> {
     let is_bound = member.cpus.len() == 1
         && !warnings
@@ -266,7 +269,8 @@ mod tests {
 
     use super::*;
 
-    /// Adds a note to the list when it is dropped, as a probe's files and memory are.
+    /// Adds a note to the test's list when it is dropped. In the test, it takes the place of a
+    /// probe's files and memory.
     struct DropNote(Arc<Mutex<Vec<&'static str>>>);
 
     impl Drop for DropNote {
@@ -326,7 +330,7 @@ mod tests {
             let control = Arc::new(Control::new(None, None));
             let line = StartBarrier::new(3);
             let lengths = [0, 20, 60].map(std::time::Duration::from_millis);
-            // The last thread ends its loop in the way that the test specifies.
+            // The last thread ends its loop as the test specifies.
             let ends = [LoopEnd::Done, LoopEnd::Done, end];
             let threads: Vec<_> = lengths
                 .into_iter()

@@ -1,5 +1,6 @@
-//! Acts on latencies above the threshold (`--on-threshold`), for runs and for threads that are
-//! followed. This module works in the main thread, so that measuring threads start no processes.
+//! Performs the actions of `--on-threshold` when a latency exceeds the threshold, for runs and for
+//! threads that are followed. The main thread performs them, so that measuring threads start no
+//! processes.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -12,8 +13,8 @@ use tardy_run::plan::Plan;
 use tardy_run::threshold::ThresholdAction;
 use tardy_sys::{process, signal};
 
-/// How long a command may continue after the run. After this time the run ends without waiting for
-/// it.
+/// How long the run waits for a command at its end. After this time, the run ends without waiting
+/// for it.
 const COMMAND_LIMIT: Duration = Duration::from_secs(10);
 
 /// The actions of a run in progress.
@@ -22,21 +23,22 @@ pub struct Threshold {
     actions: Vec<ThresholdAction>,
     limit: Nanos,
     run: PathBuf,
-    /// The largest latency that led to actions.
+    /// The largest latency that has led to actions.
     worst: Nanos,
     commands: Vec<Child>,
     problems: Vec<String>,
 }
 
 impl Threshold {
-    /// Returns the actions of a plan, if it has any.
+    /// Returns the actions of `plan` with its threshold; `None` if it has no threshold or no
+    /// actions.
     #[must_use]
     pub fn of(plan: &Plan, run: PathBuf) -> Option<Self> {
         Self::new(plan.on_threshold.clone(), plan.stop_above?, run)
     }
 
-    /// Returns these actions above `limit`; `None` if there are no actions. `run` is the folder of
-    /// the run; empty if there is none.
+    /// Returns `actions` together with the threshold `limit`; `None` if `actions` is empty. `run`
+    /// is the folder of the run, or an empty path if there is none.
     #[must_use]
     pub fn new(actions: Vec<ThresholdAction>, limit: Nanos, run: PathBuf) -> Option<Self> {
         (!actions.is_empty()).then_some(Self {
@@ -61,8 +63,8 @@ impl Threshold {
         latency > self.worst
     }
 
-    /// Acts on the first latency above the threshold, and on each later one that is larger than all
-    /// before.
+    /// Acts on the first latency above the threshold, and later on each one that is larger than all
+    /// latencies before it.
     pub fn look(&mut self, cpu: Option<CpuId>, latency: Nanos, due: Nanos) {
         if !self.is_new(latency) {
             return;
@@ -70,8 +72,8 @@ impl Threshold {
         self.worst = latency;
         for action in &self.actions {
             let done = match action {
-                // The trace around the worst samples is stored anyway, and threads continue unless
-                // they are stopped.
+                // These two actions need nothing to be done here. The trace around the worst
+                // samples is stored in any case, and threads continue unless they are stopped.
                 ThresholdAction::Trace | ThresholdAction::Continue => Ok(()),
                 ThresholdAction::Signal(process) => process::kill(*process, signal::TERMINATE),
                 ThresholdAction::SignalNumber { num, pid } => {

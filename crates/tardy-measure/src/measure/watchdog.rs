@@ -2,12 +2,12 @@
 //! possibly block the machine.
 //!
 //! The watchdog's thread has a priority above the probes and checks their CPU time twice a second.
-//! A probe that used 80 % of each half second for two seconds becomes an ordinary task, and the run
-//! is stopped. The machine then stays usable, even if the loop never sleeps. RLIMIT_RTTIME is the
-//! fallback in case the watchdog itself cannot run.
+//! If a probe used 80 % of each half second for two seconds, the watchdog makes it an ordinary task
+//! and stops the run. The machine then stays usable, even if the loop never sleeps. If the watchdog
+//! itself cannot run, RLIMIT_RTTIME protects the machine.
 //!
-//! After the run's end, the watchdog looks for starved threads of the tool, so that another
-//! program's loop cannot keep the run from ending.
+//! After the run's end, the watchdog frees starved threads of the tool, so that another program's
+//! loop cannot keep the run from ending.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,10 +26,10 @@ use super::threads::MeasuringThread;
 
 const PRIORITY: u32 = 99;
 const LOOKS: std::time::Duration = std::time::Duration::from_millis(500);
-/// Number of consecutive checks at which a thread must be busy.
+/// A probe must be busy at this number of consecutive checks before the watchdog acts.
 const BUSY_LOOKS: u32 = 4;
-/// Share of the time between two checks above which a thread is busy, in percent. A probe at the
-/// shortest allowed period uses 25 %. A probe that never sleeps gets at most 95 %, because the
+/// A thread is busy if it used more than this percentage of the time between two checks. A probe at
+/// the shortest allowed period uses 25 %. A probe that never sleeps gets at most 95 %, because the
 /// kernel keeps the rest for ordinary tasks (sched_rt_runtime_us, the fair server).
 const BUSY_PERCENT: i64 = 80;
 /// How long a thread may run without blocking before the kernel sends SIGXCPU, in us. After twice
@@ -46,7 +46,7 @@ pub(super) struct Watchdog {
     old_limit: Option<(u64, u64)>,
 }
 
-/// The interventions of the watchdog.
+/// What the watchdog had to do.
 #[derive(Debug, Clone, Default)]
 pub(super) struct WatchdogFindings {
     /// CPUs whose probes never slept.
@@ -112,8 +112,8 @@ impl Watchdog {
                 while !ending.load(Ordering::Acquire) {
                     std::thread::park_timeout(LOOKS);
                     let now = clock::monotonic();
-                    // Near the run's end a check may come early. An early check is skipped, because
-                    // it would have too little data.
+                    // Near the run's end, the time since the previous check may be short. Such a
+                    // check is skipped, because it would have too little data.
                     if now - before >= LOOKS.as_nanos() as i64 {
                         for thread in &mut watched {
                             if thread.is_runaway(now - before) {
@@ -125,8 +125,8 @@ impl Watchdog {
                         if control.is_past_end(Nanos(now)) {
                             let freed = starvation.look(PRIORITY, &cpus);
                             if let Ok(mut found) = finding.lock() {
-                                // On a busy machine, other threads of the tool may be delayed, too.
-                                // Then the run ends later, but its samples are complete.
+                                // On a busy machine, other threads of the tool may also be starved.
+                                // The run then ends later, but its samples are complete.
                                 found
                                     .starved
                                     .extend(freed.iter().filter_map(|thread| cpu_of.get(thread)));
@@ -145,7 +145,7 @@ impl Watchdog {
         })
     }
 
-    /// Stops watching. Returns the watchdog's interventions.
+    /// Stops watching. Returns what the watchdog had to do.
     pub(super) fn stop(self) -> WatchdogFindings {
         self.is_ending.store(true, Ordering::Release);
         self.handle.thread().unpark();
@@ -175,8 +175,8 @@ impl WatchedThread {
     }
 
     fn end(&self, control: &Control, found: &Mutex<WatchdogFindings>) {
-        // Making the thread an ordinary task comes first, because this frees the machine however
-        // the loop reacts to the stop.
+        // The thread becomes an ordinary task first, because this frees the machine no matter how
+        // the loop reacts to the request to stop.
         let _ = sched::set_policy(self.tid, sched::Policy::Other { nice: 19 });
         control.stop();
         if let Ok(mut found) = found.lock() {

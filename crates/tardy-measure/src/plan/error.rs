@@ -23,22 +23,22 @@ pub enum PlanError {
         missing: String,
         remedy: String,
     },
-    /// The same probe is requested twice, although only one of its kind can run.
+    /// A probe is requested twice, although only one of its kind can run.
     #[error(
         "--probe {name} is given twice, but a process or machine has only one such timer or \
          device: leave one out"
     )]
     ProbeTwice { name: String },
-    /// The probe is limited to CPUs that are not measured.
+    /// The request limits the probe to some CPUs, and some of these are not measured.
     #[error("--probe {probe}: CPUs {cpus} are not measured: add them to --cpus, or leave them out")]
     NotMeasured { probe: String, cpus: CpuList },
-    /// The probe is limited to CPUs, but its CPUs cannot be chosen.
+    /// The request limits the probe to some CPUs, but the CPUs of such a probe cannot be chosen.
     #[error("--probe {probe}: the probe does not run one thread per measured CPU: leave cpus= out")]
     NotBoundToCpus { probe: String },
     /// Two probes have the same name.
     #[error("--probe: two probes are called {name}: give one of them another name=")]
     SameName { name: String },
-    /// The priority would keep the watchdog from rescuing the machine.
+    /// With this priority, the probe could keep the watchdog from rescuing the machine.
     #[error(
         "--priority 99 is reserved for the watchdog, which could not stop such a probe: use at \
          most 98, or --force with a CPU left out of --cpus"
@@ -109,7 +109,8 @@ pub enum PlanError {
         at_most_three_digits((*cost * COSTS_A_PERIOD_MIN).get() as f64).replace(' ', "")
     )]
     PeriodTooShort { period: Nanos, cost: Nanos },
-    /// `--force` is given, but all CPUs are measured, so none is left to rescue the machine.
+    /// `--force` is given, but all CPUs are measured, so no CPU is left from which the watchdog can
+    /// rescue the machine.
     #[error("--force with --period {} needs a CPU left idle, or the machine may hang: leave a CPU \
              out of --cpus", period.exact())]
     ForceNeedsCpu { period: Nanos },
@@ -139,7 +140,7 @@ pub enum PlanError {
         least: Option<u64>,
         folder: PathBuf,
     },
-    /// The disk budget is smaller than the run needs in any case.
+    /// The disk budget is smaller than what this run needs at least.
     #[error("--disk {} is too small for this run: give at least {}, or measure fewer CPUs", format_bytes(*disk), format_bytes(least.next_multiple_of(1 << 20)))]
     DiskTooSmall { disk: u64, least: u64 },
     /// The disk budget cannot bound the trace of `--on-threshold trace`.
@@ -188,7 +189,8 @@ pub enum PlanError {
 }
 
 impl PlanError {
-    /// Returns whether the machine lacks a requirement. Otherwise the request itself is wrong.
+    /// Returns true if the machine does not meet a requirement, and false if the request itself is
+    /// wrong.
     #[must_use]
     pub fn is_unsupported_here(&self) -> bool {
         matches!(
@@ -204,7 +206,7 @@ impl PlanError {
                 | Self::NoRoom { .. }
         ) || matches!(
             self,
-            // A name that no file system accepts is a mistake in the request.
+            // If no file system accepts a name, the request is wrong.
             Self::OutUnwritable { error, .. } if error.kind() != ErrorKind::InvalidFilename
         )
     }

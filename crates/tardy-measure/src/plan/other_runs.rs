@@ -7,11 +7,11 @@ use tardy_core::warning::Warning;
 use tardy_machine::root::Root;
 use tardy_machine::tasks::{self, Task};
 
-/// Name of the recorder's thread, by which other processes recognise a run.
+/// Name of the recorder's thread, by which a tardy process finds the runs of others.
 pub(crate) const RECORDER: &str = "tardy-recorder";
 
-/// Returns a warning for each other process that measures one of `measured`, judged by its threads.
-/// Processes in other PID namespaces are not found.
+/// Returns a warning for each other process whose threads show that it measures one of the CPUs
+/// `measured`. Processes in other PID namespaces are not found.
 pub(super) fn warnings(measured: &CpuList, root: &Root) -> Vec<Warning> {
     let own = std::process::id();
     let mut processes: BTreeMap<u32, Vec<Task>> = BTreeMap::new();

@@ -16,7 +16,8 @@ use crate::scenario::order::in_order;
 use crate::scenario::{PhaseRequest, Scenario, built_in};
 use tardy_run::request::Request;
 
-/// Resolves the phases, and lists missing loads. Leaves out a phase if none of its loads remains.
+/// Resolves the phases, and lists loads that cannot run here. Leaves out a phase if none of its
+/// loads remains.
 pub(super) fn resolve(
     request: &Request,
     scenario: &Scenario,
@@ -25,14 +26,15 @@ pub(super) fn resolve(
     seed: u64,
 ) -> Result<(Vec<PhasePlan>, Vec<Warning>), PlanError> {
     for name in &request.allow {
-        // The name alone suffices, because the scenario supplies the parameters.
+        // The name of a load without its parameters suffices here, because the scenario supplies
+        // the parameters.
         if load::find(name).is_none() {
             LoadRequest::parse(name)?;
         }
     }
     let host = Host::of_run(out);
-    // Loads on the command line are the user's own choice. Loads of a scenario file are not,
-    // because another person may have written it.
+    // The user chose the loads on the command line. The user may not have chosen the loads of a
+    // scenario file, because another person may have written the file.
     let is_scenario = request.loads.is_empty();
     let is_built_in = request
         .scenario
@@ -66,8 +68,8 @@ pub(super) fn resolve(
                     loads.push(plan);
                 }
                 // A load that the command line names must run, because without it the run would not
-                // be the requested one. A list of loads is still mostly the requested one if a load
-                // is missing.
+                // be the requested one. If the user requested a named list of loads and one of them
+                // cannot run, most of the requested loads still run.
                 Err(Unsupported { missing, remedy })
                     if !request.loads.is_empty() && asked.list.is_none() =>
                 {
@@ -89,8 +91,8 @@ pub(super) fn resolve(
                 }
             }
         }
-        // Loads stay in the control group that the user gave for them, because moving them would
-        // escape its limits.
+        // If the user gave a control group for loads, loads stay in it, because its limits would
+        // not apply to them elsewhere.
         let may_have_groups = request.load_cgroup.is_none();
         if may_have_groups
             && !sharing::share_equally(&mut loads, &host)
@@ -98,8 +100,8 @@ pub(super) fn resolve(
         {
             warnings.push(unequal());
         }
-        // A phase whose loads are all absent is left out: it would run without load under the
-        // loads' name.
+        // If all loads of a phase are missing, the phase is left out, because it would run without
+        // load but under the loads' name.
         if !loads.is_empty() || phase.loads.is_empty() {
             phases.push(PhasePlan {
                 name: phase.name,
@@ -110,7 +112,7 @@ pub(super) fn resolve(
         }
     }
     // If none of the requested loads can run, the run is refused, because its result would look as
-    // if they had run.
+    // if the loads had run.
     if !request.loads.is_empty()
         && phases.iter().all(|phase| phase.loads.is_empty())
         && let Some(Warning::LoadAbsent {

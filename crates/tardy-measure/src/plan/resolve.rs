@@ -42,10 +42,11 @@ const BYTES_A_SAMPLE: f64 = 3.0;
 /// Real-time priority that a probe may have only if the watchdog has a separate CPU.
 const PRIORITY_OF_WATCHDOG: u32 = 99;
 
-/// Resolves `request`, which asks for `scenario`, for this machine and a run in `out`.
+/// Resolves `request`, which selects `scenario`, for this machine and a run in `out`.
 ///
 /// # Errors
-/// Returns [`PlanError`]; then nothing was changed or written.
+/// Returns a [`PlanError`] if the run cannot be planned; in this case nothing was changed or
+/// written.
 pub fn resolve(
     request: &Request,
     scenario: &Scenario,
@@ -96,7 +97,8 @@ pub fn resolve(
     }
     warnings.extend(staying);
     warnings.extend(isolation(request, &measured, &left, &processors));
-    // In the lab, the tables already explain the tool's own work on a guest's only CPU.
+    // Guests in the lab need no warning, because the lab's tables already explain that the tool's
+    // own work runs on a guest's only CPU.
     if left.is_empty() && clock_kind(root) != ClockKind::Virtual {
         warnings.push(Warning::NoCpuLeft {
             cpus: measured.clone(),
@@ -232,8 +234,9 @@ fn probes_of(scenario: &Scenario) -> Result<Vec<Probe>, PlanError> {
     Ok(probes)
 }
 
-/// Makes the name of a probe distinct: refuses a given name that is taken, and adds a number to the
-/// kind of a probe without a given name.
+/// Ensures that the name of a probe is unique. Refuses a user's name that another probe has, or
+/// that is a kind of probe. If the user gave no name and the probe's kind is taken as a name, adds
+/// a number to the kind.
 fn name_apart(plan: &mut ProbePlan, before: &[Probe]) -> Result<(), PlanError> {
     let is_taken = |name: &str| before.iter().any(|(_, other)| other.name == name);
     if plan.kind.is_some()
@@ -245,7 +248,7 @@ fn name_apart(plan: &mut ProbePlan, before: &[Probe]) -> Result<(), PlanError> {
     }
     if is_taken(&plan.name) {
         let kind = plan.name.clone();
-        // The range has more numbers than there are probes.
+        // There are more numbers than probes, so one of the names is free.
         plan.name = (2..)
             .map(|number| format!("{kind}-{number}"))
             .find(|name| !is_taken(name))
@@ -255,7 +258,8 @@ fn name_apart(plan: &mut ProbePlan, before: &[Probe]) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Tries the policy of the probe on a separate thread. Returns a warning if the kernel refuses it.
+/// Tries to set the probe's scheduling policy on a separate thread. Returns a warning if the kernel
+/// refuses it.
 fn without_rights(probe: &ProbePlan) -> Option<std::io::Result<Warning>> {
     let priority = probe.priority?;
     let (policy, name) = match probe.policy {
@@ -275,8 +279,8 @@ fn without_rights(probe: &ProbePlan) -> Option<std::io::Result<Warning>> {
     }
 }
 
-/// Returns a warning if probes on the same CPU have the same policy and priority: they wait for
-/// each other when they are due together.
+/// Returns a warning if probes on the same CPU have the same policy and priority, because such
+/// probes wait for each other when they are due together.
 fn sharing(probes: &[Probe]) -> Option<Warning> {
     let of_one = probes.iter().map(|(_, plan)| {
         let meet = |other: &ProbePlan| match (&other.cpus, &plan.cpus) {
@@ -311,7 +315,8 @@ fn without_tai(probes: &[Probe]) -> Option<Warning> {
     })
 }
 
-/// Checks that the CPUs of a probe limited to CPUs can be chosen, and are measured.
+/// For each probe that the user limits to some CPUs, checks that its CPUs can be chosen, and that
+/// these CPUs are measured.
 fn check_cpus(probes: &[Probe], measured: &CpuList) -> Result<(), PlanError> {
     for (info, plan) in probes {
         let Some(cpus) = &plan.cpus else { continue };
@@ -400,7 +405,7 @@ fn measured_cpus(request: &Request, processors: &Processors) -> Result<CpuList, 
     }
 }
 
-/// Returns a note about isolated CPUs, if there are any that matter to the run.
+/// Returns a note about isolated CPUs if they matter to the run.
 fn isolation(
     request: &Request,
     measured: &CpuList,
@@ -418,7 +423,7 @@ fn isolation(
 }
 
 /// Returns the instances of all probes. Unless the request sets them, their start times are random,
-/// so that they are in step neither with each other nor with the tick.
+/// so that the instances run in step neither with each other nor with the tick.
 fn threads_of(
     request: &Request,
     cycles: Option<u64>,
@@ -530,7 +535,8 @@ fn check_disk(
     let series = threads.iter().map(of).sum();
     let mut of_samples = disk;
     if request.explain != ExplainLevel::Off {
-        // If explanations fit into their part of the budget, samples fit into the rest.
+        // Samples get what the share of explanations leaves of the budget. If the budget is at
+        // least the minimum for explained runs, this suffices, so the check below cannot fail.
         let least = Plan::disk_least_explained(series);
         if disk < least {
             return Err(PlanError::DiskTooSmall { disk, least });

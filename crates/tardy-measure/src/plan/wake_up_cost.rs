@@ -8,7 +8,7 @@ use tardy_core::units::Nanos;
 use tardy_sys::clock::{self, Instant};
 use tardy_sys::{affinity, sched};
 
-/// A period below this many wake-up costs is refused.
+/// A period is refused if it is shorter than the time that this number of wake-ups takes.
 pub const COSTS_A_PERIOD_MIN: i64 = 4;
 /// Periods of at least this length leave enough time on any machine, so the cost of a wake-up is
 /// not measured for them.
@@ -18,11 +18,12 @@ const BLOCKS: usize = 10;
 const WAKES_A_BLOCK: i64 = 25;
 const INTERVAL: i64 = 100_000;
 
-/// Returns the CPU time of one wake-up on `cpu`, under `policy`. Uses the cheapest of several
-/// blocks of wake-ups, because disturbances only add to the time.
+/// Returns the CPU time of one wake-up on `cpu`, under `policy`. Several blocks of wake-ups are
+/// timed, and the fastest one counts, because disturbances only add to the time.
 ///
 /// # Errors
-/// Returns errors of starting a thread and of sleeping. Ignores a refused policy or CPU.
+/// Returns an error if the thread cannot be started or cannot sleep. It is not an error if the
+/// kernel refuses the policy or the CPU.
 pub fn wake_up_cost(cpu: CpuId, policy: sched::Policy) -> io::Result<Nanos> {
     let calibration = std::thread::Builder::new()
         .name("tardy-calibrate".into())

@@ -10,7 +10,7 @@ pub struct BuiltIn {
     pub text: &'static str,
 }
 
-/// Every built-in scenario.
+/// All built-in scenarios.
 pub const BUILT_IN: &[BuiltIn] = &[
     BuiltIn {
         name: "default",

@@ -1,4 +1,5 @@
-//! Parses values of a scenario. Also checks them, because the parser knows their lines.
+//! Parses and checks values of a scenario. The checks are here because only the parser can add a
+//! value's line to an error.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -110,7 +111,7 @@ pub(super) fn repeats<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32,
     }
 }
 
-/// Parses a number of cycles like `--cycles`.
+/// Parses a number of cycles as `--cycles` does.
 pub(super) fn cycles<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let cycles = u64::deserialize(deserializer)?;
     if (1..=CYCLES_MAX).contains(&cycles) {

@@ -6,8 +6,8 @@ use std::os::unix::fs::FileTypeExt;
 
 use tardy_machine::root::Root;
 
-/// The request. The request is withdrawn on drop. If the process ends without a drop, the kernel
-/// withdraws it.
+/// A request, which is withdrawn when this value is dropped. If the process ends without a drop,
+/// the kernel withdraws the request.
 #[derive(Debug)]
 pub struct CpuLatencyRequest {
     _file: File,
@@ -17,21 +17,21 @@ impl CpuLatencyRequest {
     /// Checks whether [`CpuLatencyRequest::hold`] may write. Requests nothing.
     ///
     /// # Errors
-    /// Returns the errors of [`CpuLatencyRequest::hold`].
+    /// Fails as [`CpuLatencyRequest::hold`] does.
     pub fn is_allowed(root: &Root) -> io::Result<()> {
-        // Opening the file makes a request without a limit. Closing it at once withdraws the
+        // Opening the file registers a request that sets no limit. Closing it at once withdraws the
         // request.
         open(root).map(drop)
     }
 
-    /// Requests at most `micros` us.
+    /// Requests a maximum exit latency of `micros` us.
     ///
-    /// The value is written as four bytes in native byte order. The kernel takes a write of another
-    /// length for text, and parses it as hexadecimal: Documentation/power/pm_qos_interface.rst,
+    /// The value is written as four bytes in native byte order. If a write has any other length,
+    /// the kernel parses it as a hexadecimal text: Documentation/power/pm_qos_interface.rst,
     /// `cpu_latency_qos_write` in kernel/power/qos.c.
     ///
     /// # Errors
-    /// Returns EACCES without the right to write the file; ENOENT if the file is absent; an error
+    /// Returns EACCES if the process may not write the file; ENOENT if the file is absent; an error
     /// of kind `InvalidInput` if the file is not a device.
     pub fn hold(root: &Root, micros: i32) -> io::Result<Self> {
         let mut file = open(root)?;
@@ -40,8 +40,8 @@ impl CpuLatencyRequest {
     }
 }
 
-/// Opens the device. Refuses an ordinary file or a FIFO at the device's path, because writing to it
-/// would request nothing. Tests may use such a file below another root.
+/// Opens the device. An ordinary file or a FIFO at the device's path is refused, because writing to
+/// it would request nothing. Tests may use such a file below another root.
 fn open(root: &Root) -> io::Result<File> {
     let path = root.path("dev/cpu_dma_latency");
     let is_device = fs::metadata(&path)?.file_type().is_char_device();

@@ -1,4 +1,5 @@
-//! Maximum C-state exit latency for the measured CPUs only: `pm_qos_resume_latency_us`.
+//! Sets the maximum C-state exit latency of single CPUs through `pm_qos_resume_latency_us`, for the
+//! measured CPUs only.
 //!
 //! Source: Documentation/ABI/testing/sysfs-devices-power. In this file, 0 means no limit, and `n/a`
 //! allows no latency at all.
@@ -13,8 +14,8 @@ use tardy_run::plan::Change;
 /// Returns the changes that set the limit of `cpus` to `limit_us`.
 ///
 /// # Errors
-/// Returns the error of the first CPU without this file. Kernels without this kind of power
-/// management do not have it.
+/// Returns an error if a CPU lacks this file, or if the file cannot be read. Kernels without this
+/// kind of power management do not have it.
 pub fn changes(root: &Root, cpus: &CpuList, limit_us: u32) -> io::Result<Vec<Change>> {
     let new = if limit_us == 0 {
         "n/a".to_owned()
@@ -33,7 +34,7 @@ pub fn changes(root: &Root, cpus: &CpuList, limit_us: u32) -> io::Result<Vec<Cha
     cpus.iter().map(change).collect()
 }
 
-/// Returns how to undo those of `changes` that limit the latency of a CPU.
+/// Returns how to undo the changes in `changes` that limit the latency of a CPU.
 #[must_use]
 pub fn undo(changes: &[Change]) -> Vec<Undo> {
     let undo = |change: &Change| match change {
@@ -50,7 +51,7 @@ pub fn undo(changes: &[Change]) -> Vec<Undo> {
 /// Makes the changes. Stops at the first change that the kernel refuses.
 ///
 /// # Errors
-/// Returns the error of this change.
+/// Returns the error of the refused change.
 pub fn apply(changes: &[Change]) -> io::Result<()> {
     changes.iter().try_for_each(|change| match change {
         Change::ResumeLatency { path, new, .. } => std::fs::write(path, new),

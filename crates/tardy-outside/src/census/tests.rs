@@ -27,7 +27,7 @@ fn a_sample_that_claims_billions_of_skipped_due_times_takes_no_gigabytes() {
     );
 }
 
-/// Makes a run folder with this output of the plugin.
+/// Makes a run folder in which the plugin's output is this.
 fn watched(folder: &Path, raw: &[u8]) {
     std::fs::create_dir_all(folder).unwrap();
     std::fs::write(folder.join("seen"), raw).unwrap();

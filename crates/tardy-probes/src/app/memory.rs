@@ -1,8 +1,8 @@
 //! The memory in which loops of other programs report their cycles; its layout is defined in
 //! `tardy_app::layout`.
 //!
-//! Any process that holds the file can write anything into it, so every word is treated as an
-//! untrusted number.
+//! Any process that has opened the file can write to it, so every word is treated as an untrusted
+//! number.
 
 use std::fs::File;
 use std::io;
@@ -37,11 +37,11 @@ pub struct Cycle {
     pub done: Option<Nanos>,
 }
 
-/// A loop's description of itself.
+/// What a loop reports about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Introduction {
     pub name: String,
-    /// Time between two due times; `None` if the due times form no grid.
+    /// Time between two due times; `None` if the due times are not equally spaced.
     pub period: Option<Nanos>,
     /// The thread that runs the loop, with its number in the program's own PID namespace; 0 if it
     /// is unknown.
@@ -61,7 +61,7 @@ impl AppMemory {
     /// of two.
     ///
     /// # Errors
-    /// Returns errors of making and mapping a file in memory.
+    /// Returns an error if no file in memory can be made and mapped.
     pub fn create(loops: usize, slots: usize) -> io::Result<Self> {
         let region_words = RING + SLOT_WORDS * slots;
         let words = SharedWords::create(MEMORY_NAME, HEAD_WORDS + loops * region_words)?;
@@ -109,14 +109,14 @@ impl AppMemory {
         self.words[REFUSED].load(Ordering::Relaxed)
     }
 
-    /// Returns whether any program still has a loop open. The answer comes from the kernel, so it
-    /// is correct however a program ended.
+    /// Returns whether a program still has a loop open. The kernel answers this by a file lock, so
+    /// the answer is correct no matter how a program ended.
     ///
     /// # Errors
     /// Returns an error if the file cannot be reopened because /proc is not mounted.
     pub fn is_anybody_there(&self) -> io::Result<bool> {
-        // A lock belongs to the open file description, which programs inherit with the descriptor,
-        // so this check opens the file again.
+        // A lock belongs to the open file description, which programs inherit with this descriptor.
+        // So the check opens the file again, which makes a new description.
         let file = File::options()
             .read(true)
             .write(true)
@@ -128,7 +128,7 @@ impl AppMemory {
         }
     }
 
-    /// Returns a reader for each loop's part of the memory.
+    /// Returns a reader for each region of the memory; each loop uses one region.
     #[must_use]
     pub fn readers(self: &std::sync::Arc<Self>) -> Vec<LoopReader> {
         (0..self.loops)
@@ -145,7 +145,7 @@ impl AppMemory {
     }
 }
 
-/// Reads one loop's part of the memory.
+/// Reads the region of one loop.
 #[derive(Debug)]
 pub struct LoopReader {
     memory: std::sync::Arc<AppMemory>,
@@ -158,7 +158,7 @@ impl LoopReader {
         self.memory.word(self.index, place)
     }
 
-    /// Returns the loop's description of itself; `None` before a loop exists.
+    /// Returns what the loop reported about itself; `None` before a loop uses the region.
     #[must_use]
     pub fn introduction(&self) -> Option<Introduction> {
         if self.word(STATE).load(Ordering::Acquire) < OPEN {
@@ -170,7 +170,8 @@ impl LoopReader {
                 .to_ne_bytes()
         });
         let name = bytes.take_while(|&byte| byte != 0).map(char::from);
-        // The name becomes part of a file's name, and the program may have written anything.
+        // Only letters, digits, `-` and `_` of the name are used, because it becomes part of a
+        // file's name and the program may have written any bytes.
         let name: String = name
             .filter(|c| c.is_ascii_alphanumeric() || *c == '-' || *c == '_')
             .collect();
@@ -186,7 +187,8 @@ impl LoopReader {
         })
     }
 
-    /// Returns whether the loop reported its last cycle. If so, the caller must drain once more.
+    /// Returns whether the loop reported its last cycle. If so, the caller must read the ring once
+    /// more.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.word(STATE).load(Ordering::Acquire) == CLOSED
@@ -201,16 +203,16 @@ impl LoopReader {
                 .word(DUE + (begun & 1) as usize)
                 .load(Ordering::Relaxed) as i64;
             fence(Ordering::Acquire);
-            // The due time is in one of two words, which the loop uses alternately. The loop
-            // overwrites this word only after it has counted another cycle, so an unchanged count
-            // means an intact due time.
+            // The due time is in one of two words, which the loop uses alternately. The loop reuses
+            // a word only after it has counted another cycle, so the due time is intact if the
+            // count did not change.
             if self.word(BEGUN).load(Ordering::Relaxed) == begun {
                 return Some((begun.checked_sub(1)?, Nanos(due)));
             }
         }
     }
 
-    /// Returns the number of cycles that wait in the ring.
+    /// Returns the number of unread cycles in the ring.
     #[must_use]
     pub fn waiting(&self) -> u64 {
         self.word(HEAD)
@@ -219,8 +221,8 @@ impl LoopReader {
             .min(self.memory.slots as u64)
     }
 
-    /// Passes the cycles in order to `take` until it returns false. The cycle for which it returns
-    /// false stays in the ring.
+    /// Passes the unread cycles in order to `take` until it returns false. The cycle for which
+    /// `take` returns false stays in the ring.
     pub fn drain(&mut self, mut take: impl FnMut(Cycle) -> bool) {
         for _ in 0..self.waiting() {
             let slot = RING + SLOT_WORDS * (self.tail as usize & (self.memory.slots - 1));

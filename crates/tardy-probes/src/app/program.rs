@@ -1,5 +1,5 @@
-//! The user's program: starts it with the memory for its loops, waits until they run, and ends it
-//! with the run.
+//! Starts the user's program with the memory for its loops, waits until they run, and ends the
+//! program with the run.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -18,11 +18,11 @@ use super::memory::{AppMemory, LoopReader, MEMORY_NAME, RING_CYCLES};
 
 /// The environment variable that holds the path of the memory for a program's loops.
 pub const VARIABLE: &str = "TARDY_APP";
-/// Maximum time until a program's loops run.
+/// How long the program may take until its loops run.
 pub const START_MAX: Nanos = Nanos::from_secs(30);
-/// Maximum time until a program ends on request.
+/// How long the program may take to end after it was asked to.
 const END_MAX: Nanos = Nanos::from_secs(5);
-/// Maximum time until a program whose loop is closed ends by itself.
+/// How long a program that has closed its loop may take to end by itself.
 const ENDING_MAX: Nanos = Nanos::from_secs(1);
 const LOOK_MILLIS: i32 = 5;
 
@@ -32,7 +32,7 @@ pub enum AppError {
     /// The program could not be started.
     #[error("cannot start {program}: {error}: give a program that can be run")]
     NotStarted { program: String, error: io::Error },
-    /// The program ended before its loops ran.
+    /// The program ended before it ran a loop.
     #[error("{program} ended ({status}) and {missing}: see include/tardy.h")]
     Ended {
         program: String,
@@ -52,7 +52,7 @@ pub enum AppError {
     /// The user interrupted the wait for the program.
     #[error("interrupted before the loop of {program} ran")]
     Interrupted { program: String },
-    /// Memory or processes could not be obtained.
+    /// The system refused memory or a process.
     #[error("cannot measure {program}: {error}")]
     System { program: String, error: io::Error },
 }
@@ -79,11 +79,13 @@ impl Program {
     /// Starts `command`; `name` is for messages. Must be called on the thread that will wait for
     /// the program, before memory is locked and other threads start.
     ///
-    /// The program may use all of `cpus`, in addition to the CPUs of this thread. Its standard
-    /// output goes to standard error, because the tool prints its result to standard output.
+    /// The program may use all of `cpus`, in addition to the CPUs of this thread. The program's
+    /// standard output goes to standard error, because the tool prints its result to standard
+    /// output.
     ///
     /// # Errors
-    /// Returns [`AppError::NotStarted`], [`AppError::System`].
+    /// Returns [`AppError::NotStarted`] if the program cannot be started, otherwise
+    /// [`AppError::System`].
     pub fn start(name: String, mut command: Command, cpus: &CpuList) -> Result<Self, AppError> {
         let program = name;
         let of_the_system = |error| AppError::System {
@@ -126,11 +128,11 @@ impl Program {
         &self.memory
     }
 
-    /// Waits until the program's loop has completed a cycle. Calls `is_interrupted` repeatedly
-    /// meanwhile.
+    /// Waits until the program's loop has completed a cycle. While it waits, calls `is_interrupted`
+    /// repeatedly.
     ///
     /// # Errors
-    /// Returns [`AppError`].
+    /// Returns an [`AppError`] that states why the program cannot be measured.
     pub fn wait_for_loop(
         &mut self,
         mut is_interrupted: impl FnMut() -> bool,
@@ -141,8 +143,8 @@ impl Program {
             let Some(missing) = missing(&reader) else {
                 return Ok(reader);
             };
-            // Cycles from before the run do not belong to it, and a full ring would lose later
-            // ones.
+            // Cycles that were completed before the run do not belong to it, and a full ring would
+            // lose later ones.
             keep_latest(&mut reader);
             let program = self.name.clone();
             if let Some(status) = self.child.try_wait().map_err(|error| AppError::System {
@@ -175,11 +177,11 @@ impl Program {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Asks the program to end (SIGTERM), and kills it if it does not. A program whose loop is
-    /// already closed (`is_ending`) gets a moment to end by itself.
+    /// Asks the program to end (SIGTERM), and kills it if it does not. A program that has already
+    /// closed its loop (`is_ending`) first gets a moment to end by itself.
     ///
     /// # Errors
-    /// Returns errors of signalling and waiting.
+    /// Returns an error if signalling the program or waiting for it fails.
     pub fn end(mut self, is_ending: bool) -> io::Result<Ending> {
         let begin = Nanos(clock::monotonic());
         loop {
@@ -213,7 +215,8 @@ impl Drop for Program {
     }
 }
 
-/// Returns what the loop has not done yet; `None` if it has completed a cycle.
+/// Returns, as text for a message, what the program has not done yet: open a loop, or complete a
+/// cycle. Returns `None` if it has done both.
 fn missing(reader: &LoopReader) -> Option<String> {
     match reader.introduction() {
         None => Some("opened no loop".to_owned()),
@@ -233,11 +236,11 @@ fn keep_latest(reader: &mut LoopReader) {
     });
 }
 
-/// Description of a loop, determined from its first cycles.
+/// What is known about a loop after its first cycles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoopDescription {
     pub name: String,
-    /// Time between two due times; `None` if the due times form no grid.
+    /// Time between two due times; `None` if the due times are not equally spaced.
     pub period: Option<Nanos>,
     /// One of the loop's due times.
     pub phase: Nanos,
@@ -280,8 +283,8 @@ pub fn look_at(reader: &mut LoopReader) -> LoopDescription {
     }
 }
 
-/// Returns whether the thread with this number maps the memory of loops. A program in a PID
-/// namespace reports a number that can belong to another thread here.
+/// Returns whether the process of the thread with this number maps the memory of loops. A program
+/// in a PID namespace reports a number that can belong to another thread here.
 fn has_the_memory(thread: i32) -> bool {
     std::fs::read_to_string(format!("/proc/{thread}/maps"))
         .is_ok_and(|maps| maps.contains(MEMORY_NAME))

@@ -1,4 +1,4 @@
-//! The thread that passes the cycles of other programs' loops to the recorder's rings.
+//! The relay's thread, which passes the cycles of other programs' loops to the recorder's rings.
 
 use tardy_core::units::Nanos;
 use tardy_sys::{clock, sched};
@@ -10,21 +10,22 @@ use crate::recording::ring::Producer;
 
 /// Interval between reads of the loops' rings, which hold 1.6 s or more.
 const INTERVAL: std::time::Duration = std::time::Duration::from_millis(10);
-/// Maximum wait after the run's end for the cycle that completes the last sample.
+/// How long the relay waits, at most, after the run's end for the cycle that completes the last
+/// sample.
 const PATIENCE: Nanos = Nanos::from_secs(1);
 
 /// A loop to relay.
 #[derive(Debug)]
 pub struct RunningLoop {
     pub name: String,
-    /// Time between two due times; `None` if the due times form no grid.
+    /// Time between two due times; `None` if the due times are not equally spaced.
     pub period: Option<Nanos>,
     /// The first due time of the loop's series. Earlier cycles are ignored.
     pub first: Nanos,
     /// Whether the loop reports when its work is done. If not, the start of the cycle is used
     /// instead.
     pub tells_done: bool,
-    /// The source of the loop's cycles.
+    /// Reads the loop's cycles.
     pub reader: LoopReader,
 }
 
@@ -36,7 +37,7 @@ pub struct LoopRings {
     pub start: Producer,
 }
 
-/// A loop whose series had to end early.
+/// A loop whose due times left the grid, so that its series ended early.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftGrid {
     pub name: String,
@@ -54,7 +55,7 @@ struct Line {
     done: Track,
 }
 
-/// Why the relay takes no more cycles of a loop.
+/// Why the relay stops passing on cycles of a loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     /// This due time is past the run's end.
@@ -79,8 +80,8 @@ pub fn relay(
     loop {
         std::thread::sleep(INTERVAL);
         let is_over = control.is_past_end(Nanos(clock::monotonic()) - PATIENCE);
-        // The check comes before the cycles are read. Otherwise, cycles that a program wrote just
-        // before its end would not be read.
+        // Whether the loop has ended is checked before its cycles are read. In the other order, the
+        // relay would miss cycles that a program writes just before it ends.
         let is_gone = !memory.is_anybody_there().unwrap_or(true);
         if let Some(end) = line
             .take_waiting(control)
@@ -103,7 +104,7 @@ impl Line {
         }
     }
 
-    /// Passes on the cycles that wait in the ring.
+    /// Passes on all cycles in the ring.
     fn take_waiting(&mut self, control: &Control) -> Option<End> {
         let is_closed = self.looped.reader.is_closed();
         let mut end = None;
@@ -153,8 +154,9 @@ impl Line {
                     && has_begun
                     && latest >= next_number
                 {
-                    // The latest cycle is still in progress, or was not reported to its end. The
-                    // cycles between it and the last one passed on are lost.
+                    // The latest cycle is still in progress, or the loop did not report its end.
+                    // The cycles between the latest cycle and the last one that was passed on are
+                    // lost.
                     let lost = latest - next_number;
                     start.lose(lost);
                     done.lose(lost);
@@ -176,7 +178,7 @@ impl Line {
     }
 }
 
-/// Passes one cycle on. `lost` cycles are missing before it.
+/// Passes on one cycle. `lost` cycles before it are missing.
 fn take(
     cycle: Cycle,
     lost: u64,
@@ -226,7 +228,7 @@ mod tests {
         }
     }
 
-    /// Returns due time and skipped count of each sample.
+    /// Returns the due time and the number of skipped due times of each sample.
     fn dues(consumer: &mut Consumer) -> Vec<(i64, u32)> {
         let mut found = Vec::new();
         consumer.drain_up_to(u64::MAX, |record| match record {

@@ -1,25 +1,24 @@
 //! Converts the cycles of a loop to samples of a series, with the skipped due times and the lost
 //! samples.
 //!
-//! Each cycle is held until the next one arrives, because only the next one shows how many due
-//! times were skipped.
+//! Each cycle is held back until the next cycle arrives, because only the next cycle shows how many
+//! due times were skipped.
 
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
 
 use crate::recording::ring::Producer;
 
-/// Turns one value of each cycle (its start, or the end of its work) into the samples of one
-/// series.
+/// Turns one time of each cycle (its start, or the end of its work) into the samples of one series.
 #[derive(Debug)]
 pub(crate) struct Track {
-    /// Time between two due times; `None` if the due times form no grid.
+    /// Time between two due times; `None` if the due times are not equally spaced.
     period: Option<Nanos>,
-    /// Due time of the last cycle. Before the first cycle: the grid point before the first due
-    /// time.
+    /// Due time of the last cycle. Before the first cycle, this is the grid point before the first
+    /// due time.
     last: Nanos,
     held: Option<Sample>,
-    /// Number of cycles lost since the last cycle.
+    /// Number of cycles lost since the last cycle that was added.
     lost: u64,
     producer: Producer,
 }
@@ -44,17 +43,17 @@ impl Track {
         }
     }
 
-    /// Records that the data of `cycles` started cycles are lost. Their due times lie between the
-    /// last cycle and the next one.
+    /// Records that `cycles` cycles were started, but their data are lost. The due times of these
+    /// cycles lie between the last cycle and the next one.
     pub(crate) fn lose(&mut self, cycles: u64) {
         self.lost = self.lost.saturating_add(cycles);
     }
 
-    /// Adds the next cycle to the series. The cycle was due at `due`, and its value is the time
-    /// `at`.
+    /// Adds the next cycle to the series. The cycle was due at `due`; its value (the start, or the
+    /// end of the work) is the time `at`.
     ///
     /// # Errors
-    /// Returns [`OffGrid`] without adding the cycle.
+    /// Returns [`OffGrid`] if `due` is not on the grid; the cycle is then not added.
     pub(crate) fn take(&mut self, due: Nanos, at: Nanos) -> Result<(), OffGrid> {
         let skipped = self.skipped_before(due)?;
         self.hand_over(skipped);
@@ -67,8 +66,8 @@ impl Track {
         Ok(())
     }
 
-    /// Returns the number of due times between the last cycle and one due at `due`; without a grid,
-    /// the number of lost cycles.
+    /// Returns how many due times lie between the last cycle and one due at `due`; without a grid,
+    /// returns the number of lost cycles.
     fn skipped_before(&self, due: Nanos) -> Result<u64, OffGrid> {
         let Some(period) = self.period else {
             return Ok(self.lost);
@@ -91,8 +90,8 @@ impl Track {
         }
     }
 
-    /// Passes on the held cycle. `skipped` due times follow the cycle. Some of them belong to lost
-    /// cycles.
+    /// Passes on the cycle that was held back. `skipped` due times follow it. Some of these due
+    /// times belong to lost cycles.
     fn hand_over(&mut self, skipped: u64) {
         let lost = std::mem::take(&mut self.lost);
         let mut not_lost = skipped - lost;
@@ -104,15 +103,15 @@ impl Track {
             self.producer.begin_cycle();
             self.producer.push(sample);
         }
-        // These due times are in no sample: it is unknown which of the lost cycles skipped them,
-        // and before the first cycle there is no sample.
+        // These due times are in no sample's count, because it is unknown which of the lost cycles
+        // skipped them, or because there is no sample before the first cycle.
         if lost > 0 || not_lost > 0 {
             self.producer.lose(lost, not_lost);
         }
     }
 
-    /// Ends the series. `next` is the due time of the first cycle that does not belong to it, if
-    /// that is known.
+    /// Ends the series. `next` is the due time of the first cycle that does not belong to the
+    /// series; `None` if it is unknown.
     pub(crate) fn close(mut self, next: Option<Nanos>) {
         let (skipped, next_due) = match next.map(|next| (self.skipped_before(next), next)) {
             Some((Ok(skipped), next)) => (skipped, next),
@@ -122,7 +121,7 @@ impl Track {
         self.producer.close(next_due);
     }
 
-    /// Returns the first due time after the added and lost cycles, as far as known.
+    /// Returns the first due time after all cycles that were added or lost, as far as it is known.
     pub(crate) fn next_due(&self) -> Nanos {
         let cycles = i64::try_from(self.lost)
             .unwrap_or(i64::MAX)

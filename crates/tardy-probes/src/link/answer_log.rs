@@ -6,7 +6,7 @@ use tardy_sys::clock;
 
 use crate::recording::ring::Producer;
 
-/// The series that a responder writes.
+/// The series of a responder's run.
 #[derive(Debug)]
 pub struct AnswerLog {
     /// Series of wake-up latencies; only for links whose stimuli the kernel timestamps.
@@ -15,18 +15,19 @@ pub struct AnswerLog {
 }
 
 impl AnswerLog {
-    /// Makes a log that writes into these series. `wake_up` is set if the kernel timestamps the
+    /// Makes a log that writes into these series. `wake_up` is present if the kernel timestamps the
     /// link's stimuli.
     #[must_use]
     pub fn new(wake_up: Option<Producer>, answer: Producer) -> Self {
         Self { wake_up, answer }
     }
 
-    /// Records a stimulus. `stamp` is the time of its arrival, if known. The responder read the
-    /// clock at `woken`, and sent its answer at `sent`.
+    /// Records a stimulus. `stamp` is the time at which the stimulus arrived, if known. The
+    /// responder read the clock at `woken`, and sent its answer at `sent`.
     #[inline]
     pub fn answered(&mut self, stamp: Option<Nanos>, woken: Nanos, sent: Nanos) {
-        // A time stamp later than the clock read is a conversion error between the two clocks.
+        // A time stamp later than the clock read is possible, because the conversion between the
+        // two clocks has an error.
         let due = stamp.map_or(woken, |stamp| stamp.min(woken));
         if let (Some(ring), Some(_)) = (&mut self.wake_up, stamp) {
             ring.begin_cycle();

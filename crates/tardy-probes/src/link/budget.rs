@@ -1,19 +1,19 @@
 //! Limits the CPU time of a responder, so that a flood of datagrams cannot occupy its CPU. The
 //! limit is necessary because the responder has a real-time priority and delays other tasks.
 //!
-//! In each window of 100 ms, the responder takes at most 1,000 datagrams that are not its peer's,
-//! and at most 5,000 in all. After that it sleeps until the window ends. Meanwhile the kernel drops
-//! the datagrams that do not fit into the socket's buffer.
+//! In each window of 100 ms, the responder takes at most 5,000 datagrams, and at most 1,000 of
+//! these from senders other than its peer. After that it sleeps until the window ends. During this
+//! sleep the kernel drops the datagrams that do not fit into the socket's buffer.
 
 use tardy_core::units::Nanos;
 
 /// Length of a window.
 pub(super) const WINDOW: Nanos = Nanos::from_millis(100);
-/// Maximum number of datagrams per window that are not the peer's, including those answered by a
-/// challenge. At a microsecond each, they take a hundredth of a CPU.
+/// Maximum number of datagrams per window from senders other than the peer, including those that a
+/// challenge answers. If each takes a microsecond, all together take a hundredth of a CPU.
 pub(super) const UNANSWERED_MAX: u32 = 1_000;
-/// Maximum number of datagrams per window: one every 20 us. An initiator waits for its answers, so
-/// it does not send faster for long.
+/// Maximum number of datagrams per window: one every 20 us. An initiator waits for each answer, so
+/// it cannot send faster than this for long.
 pub(super) const TAKEN_MAX: u32 = 5_000;
 
 /// The number of datagrams taken in the current window.
@@ -49,8 +49,8 @@ impl Budget {
 mod tests {
     use super::*;
 
-    /// Returns how many datagrams a responder takes per second during an endless flood, if each
-    /// takes the time `each`.
+    /// Returns how many datagrams per second a responder accepts during an endless flood, if it
+    /// needs the time `each` to handle one.
     fn taken_in_a_second(each: Nanos, is_answered: bool) -> u32 {
         let (mut budget, mut now, mut taken) = (Budget::default(), Nanos::ZERO, 0);
         while now < Nanos::from_secs(1) {
@@ -71,7 +71,7 @@ mod tests {
     fn what_comes_at_an_initiators_pace_is_taken_without_a_rest() {
         let mut budget = Budget::default();
         for number in 0..100_000 {
-            // One datagram every 25 us; one in eight is not the peer's.
+            // One datagram every 25 us; one in eight is not from the peer.
             assert_eq!(budget.take(Nanos(number * 25_000), number % 8 != 0), None);
         }
     }

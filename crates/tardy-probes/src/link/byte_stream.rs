@@ -1,8 +1,9 @@
 //! `serial-bytes`: sends one byte in each direction, over a serial device or a pseudo-terminal.
 //!
-//! A byte's time includes the wire and the device's FIFO: at 115200 bits per second, the wire alone
-//! takes 87 us in each direction. A stimulus is the low part of its number. Two byte values are
-//! reserved for the question whether the other end is present, and its answer.
+//! The time of a byte includes the time on the wire and in the device's FIFO: at 115200 bits per
+//! second, the wire alone takes 87 us in each direction. The byte of a stimulus is the low part of
+//! the stimulus's number. Two byte values are reserved: one asks whether the other end is present,
+//! the other answers this question.
 
 use std::fmt;
 use std::fs::File;
@@ -38,8 +39,8 @@ const BITS_PER_SECOND: u32 = 115_200;
 /// EIO, the error of a terminal whose other end is closed.
 const EIO: i32 = 5;
 
-/// The byte of a stimulus is its number modulo this constant. So an answer can only be matched with
-/// one of this many latest stimuli.
+/// A stimulus is sent as its number modulo this constant, so only this many consecutive stimuli
+/// have different bytes.
 const NUMBERS: u64 = 0xf0;
 const HELLO: u8 = 0xf0;
 /// The answer to the question whether the other end is present.
@@ -124,7 +125,7 @@ impl Terminal {
     /// Opens the device, and sets it up to pass bytes unchanged.
     ///
     /// # Errors
-    /// Returns errors of [`serial::open`] and [`serial::make_raw`].
+    /// Fails as [`serial::open`] and [`serial::make_raw`] do.
     fn open(device: &Path, bits_per_second: Option<u32>) -> io::Result<Self> {
         let file = serial::open(device)?;
         let setting = Some(serial::make_raw(&file, bits_per_second)?);
@@ -151,8 +152,8 @@ pub(super) struct ByteInitiator {
 /// Returns both ends of a new pseudo-terminal: the initiator's and the responder's.
 ///
 /// # Errors
-/// Returns ENOENT if /dev/pts is not mounted, ENOSPC at the limit of pseudo-terminals, and errors
-/// of opening the other end.
+/// Returns ENOENT if /dev/pts is not mounted, ENOSPC if no more pseudo-terminals are allowed, or
+/// the error of opening the other end.
 pub(super) fn loopback() -> io::Result<(ByteInitiator, Terminal)> {
     let (master, path) = serial::pseudo_terminal()?;
     let responder = Terminal::open(&path, None)?;
@@ -173,7 +174,7 @@ impl ByteInitiator {
     /// Opens the device, and asks whether a responder is present.
     ///
     /// # Errors
-    /// Returns `TimedOut` if no responder is present; errors of the device.
+    /// Returns `TimedOut` if no responder is present, or an error if the device fails.
     fn connect(device: &Path, bits_per_second: Option<u32>) -> io::Result<Self> {
         let mut terminal = Terminal::open(device, bits_per_second)?;
         for _ in 0..HELLOS {
@@ -192,11 +193,11 @@ impl ByteInitiator {
         Err(io::Error::new(io::ErrorKind::TimedOut, "no answer"))
     }
 
-    /// Measures the lower bound of a round trip: one thread writes a byte to a pseudo-terminal and
-    /// reads it at the other end.
+    /// Measures the lower bound of a round trip: how long one thread takes to write a byte to a
+    /// pseudo-terminal and to read it at the other end.
     ///
     /// # Errors
-    /// Returns errors of pseudo-terminals.
+    /// Returns an error if a pseudo-terminal cannot be made or fails.
     pub(super) fn floor() -> io::Result<Nanos> {
         let (mut one, mut other) = loopback()?;
         floor(|| {
@@ -251,7 +252,7 @@ impl Initiator for ByteInitiator {
     }
 }
 
-/// Returns a responder's answer to a byte; a stimulus is echoed.
+/// Returns the byte with which a responder answers `byte`; a stimulus is echoed.
 #[inline]
 fn answer_to(byte: u8) -> Option<u8> {
     match byte {
@@ -327,7 +328,7 @@ mod tests {
             );
             assert_eq!(one.look().unwrap(), None);
         }
-        // An answer to the previous stimulus.
+        // The byte answers the previous stimulus.
         one.send(1001).unwrap();
         other.file.write_all(&[(1000 % NUMBERS) as u8]).unwrap();
         wait_readable(&[one.terminal.file.as_fd()], 10_000).unwrap();

@@ -1,8 +1,8 @@
 //! The initiator's loop: sends a stimulus, busy-polls for its answer, and records both.
 //!
-//! A round trip is recorded even if the initiator was interrupted: a separate series has the
-//! longest time between two polls of each round trip. A stimulus without an answer is recorded with
-//! the time-out as its latency, which is a lower bound.
+//! A round trip is recorded even if the initiator was interrupted. A separate series has the
+//! longest time between two polls of each round trip. If a stimulus is not answered, the time-out
+//! is recorded as its latency, which is a lower bound.
 
 use std::io;
 use std::os::unix::net::UnixDatagram;
@@ -18,17 +18,17 @@ pub trait Initiator {
     /// Sends the stimulus with this number.
     ///
     /// # Errors
-    /// Returns errors of the link; the stimulus is then recorded as unanswered.
+    /// Returns an error if the link fails; the stimulus is then recorded as unanswered.
     fn send(&mut self, number: u64) -> io::Result<()>;
 
     /// Polls for an answer.
     ///
     /// # Errors
-    /// Returns errors of the link.
+    /// Returns an error if the link fails.
     fn look(&mut self) -> io::Result<Option<Answer>>;
 
-    /// Called after a stimulus without an answer, before the next stimulus. Links whose answers
-    /// have no numbers need this call.
+    /// Called after a stimulus without an answer, before the next stimulus. This is needed for
+    /// links whose answers have no numbers.
     fn recover(&mut self) {}
 }
 
@@ -52,7 +52,7 @@ pub struct Pace {
     pub time_out: Nanos,
     /// If the time between two polls exceeds this, the round trip is counted as interrupted.
     pub interrupted_above: Nanos,
-    /// Number of stimuli to send; absent to send until stopped.
+    /// Number of stimuli to send; if absent, the initiator sends stimuli until the run ends.
     pub cycles: Option<u64>,
 }
 
@@ -60,39 +60,39 @@ pub struct Pace {
 /// stimuli.
 const GONE_AFTER: Nanos = Nanos::from_secs(1);
 const GONE_STIMULI: usize = 10;
-/// Maximum number of unanswered stimuli that are held until it is known whether the responder is
-/// gone.
+/// Maximum number of unanswered stimuli that are held back until it is known whether the responder
+/// is gone.
 const HELD_MAX: usize = 4_096;
 /// Number of unanswered stimuli whose numbers are remembered, to distinguish a late answer from a
 /// duplicate.
 const REMEMBERED: usize = 256;
 
-/// The rings for the samples.
+/// The rings to which the initiator writes its samples.
 #[derive(Debug)]
 pub struct Rings {
     pub round_trip: Producer,
     /// Ring for the longest time between two polls, for each round trip.
     pub look: Producer,
-    /// Ring for the time in the responder; only for links that report it.
+    /// Ring for the time that the responder took; only for links that report it.
     pub in_responder: Option<Producer>,
 }
 
-/// Counts of an exchange.
+/// What an exchange counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
     /// Number of stimuli sent.
     pub sent: u64,
-    /// Number of answers in time.
+    /// Number of stimuli that were answered in time.
     pub answered: u64,
     /// Number of stimuli that were not answered in time.
     pub lost: u64,
-    /// Number of stimuli whose answer arrived after the time-out.
+    /// Number of stimuli that were answered after the time-out.
     pub late: u64,
-    /// Number of repeated answers.
+    /// Number of answers to stimuli that were already answered.
     pub duplicate: u64,
     /// Number of round trips in which the initiator was interrupted.
     pub interrupted: u64,
-    /// Number of stimuli sent at the end, after the responder was gone. These stimuli are not
+    /// Number of stimuli sent at the end, after the responder was gone. These stimuli do not become
     /// samples.
     pub to_nobody: u64,
 }
@@ -112,7 +112,7 @@ struct PendingStimulus {
     look: Nanos,
 }
 
-/// The fate of one stimulus.
+/// What happened to one stimulus.
 enum Outcome {
     Answered {
         round_trip: Nanos,
@@ -198,9 +198,9 @@ impl<L: Initiator> Exchange<'_, L> {
                     if self.held.len() == HELD_MAX {
                         self.flush_held();
                     }
-                    // The next stimulus follows after two time-outs at the earliest, counted from
-                    // this one. At least one of them is a pause, because continuous polling would
-                    // take the CPU away from all other tasks.
+                    // The time between this stimulus and the next one is at least two time-outs.
+                    // During this time, the thread sleeps for at least one time-out, because
+                    // continuous polling would take the CPU away from all other tasks.
                     rest = self.pace.time_out.saturating_add(self.pace.time_out)
                         - (now - sent).min(self.pace.time_out);
                 }
@@ -225,8 +225,8 @@ impl<L: Initiator> Exchange<'_, L> {
             before = now;
             match looked {
                 Ok(Some(answer)) if answer.number == number => {
-                    // A time stamp before the stimulus, or after the poll, is a conversion error
-                    // between the two clocks.
+                    // If the time stamp is before the stimulus or after the poll, the cause is an
+                    // error in the conversion between the two clocks.
                     let round_trip = answer
                         .received
                         .filter(|&received| received > sent && received <= now)
@@ -251,7 +251,7 @@ impl<L: Initiator> Exchange<'_, L> {
         }
     }
 
-    /// Processes answers that arrived after the wait for them had ended.
+    /// Processes answers that arrived when the loop did not wait for them any more.
     fn take_stragglers(&mut self) {
         while let Ok(Some(answer)) = self.link.look() {
             self.note_straggler(answer.number);
@@ -269,7 +269,8 @@ impl<L: Initiator> Exchange<'_, L> {
         }
     }
 
-    /// Records the held stimuli as lost: the responder is still present, but did not answer them.
+    /// Records the held stimuli as lost, because the responder is still present but did not answer
+    /// them.
     fn flush_held(&mut self) {
         for index in 0..self.held.len() {
             let PendingStimulus { sent, look, .. } = self.held[index];
@@ -295,10 +296,11 @@ impl<L: Initiator> Exchange<'_, L> {
 }
 
 /// Measures the lower bound of a round trip over this link: the median time of the initiator's own
-/// calls for a stimulus and its answer, without the path in between. `once` makes these calls.
+/// system calls for a stimulus and its answer, without the path to the other end. `once` makes
+/// these calls.
 ///
 /// # Errors
-/// Returns errors of `once`.
+/// Returns the errors of `once`.
 pub fn floor(mut once: impl FnMut() -> io::Result<()>) -> io::Result<Nanos> {
     const TIMES: usize = 201;
     let mut times = Vec::with_capacity(TIMES);
@@ -321,13 +323,13 @@ pub struct NetworkFloor {
     pub is_without_loopback: bool,
 }
 
-/// Maximum time for which the loop polls for a datagram through this machine.
+/// How long, at most, the loop polls for a datagram that this machine sent to itself.
 const LOOPBACK_MAX: Nanos = Nanos::from_secs(1);
 
 /// Polls until something arrives, to measure a lower bound.
 ///
 /// # Errors
-/// Returns errors of `look`; `TimedOut` if nothing arrived.
+/// Returns the error of `look` if it fails, or `TimedOut` if nothing arrived.
 pub fn look_until(mut look: impl FnMut() -> io::Result<bool>) -> io::Result<()> {
     let begin = Nanos(clock::monotonic());
     while !look()? {
@@ -341,12 +343,13 @@ pub fn look_until(mut look: impl FnMut() -> io::Result<bool>) -> io::Result<()> 
     Ok(())
 }
 
-/// Returns the time that `loopback` measures. If the loopback interface is down, as in a new
-/// network namespace, measures a datagram through a pair of local sockets instead. That time is
-/// shorter, because it does not include the network.
+/// Calls `loopback`, which measures a time over the loopback interface, and returns this time. If
+/// this interface is down, as in a new network namespace, measures how long a datagram takes
+/// through a pair of local sockets instead. This time is shorter, because it does not include the
+/// network.
 ///
 /// # Errors
-/// Returns other errors of `loopback`, and errors of local sockets.
+/// Returns an error of `loopback` that has another cause, or an error of the local sockets.
 pub fn network_floor(loopback: impl FnOnce() -> io::Result<Nanos>) -> io::Result<NetworkFloor> {
     use io::ErrorKind::{
         AddrNotAvailable, HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut,
@@ -406,8 +409,8 @@ mod tests {
     use std::collections::VecDeque;
     use tardy_core::sample::Record;
 
-    /// A responder that follows a script. For each stimulus, the script has the number of answers
-    /// to send at once, and the number to send with the next stimulus.
+    /// A responder that answers as a script prescribes. For each stimulus, the script states how
+    /// many answers to send immediately, and how many to send with the next stimulus.
     struct ScriptedResponder {
         script: Vec<(u32, u32)>,
         waiting: VecDeque<u64>,

@@ -28,7 +28,7 @@ pub(super) const INFO: LinkInfo = LinkInfo {
     parse,
 };
 
-/// Maximum time for the other end to follow the line, when the link is opened and after a lost
+/// How long the other end may take to follow the line, when the link is opened and after a lost
 /// answer.
 const SETTLE: Nanos = Nanos::from_millis(500);
 
@@ -111,10 +111,10 @@ struct Lines {
 }
 
 impl Lines {
-    /// Requests both lines of `chip`. With `waits`, a read waits for an edge.
+    /// Requests both lines of `chip`. If `waits` is set, a read of the input waits for an edge.
     ///
     /// # Errors
-    /// Returns errors of [`gpio_lines::input`].
+    /// Fails as [`gpio_lines::input`] does.
     fn open(chip: &Path, input: u32, output: u32, waits: bool) -> io::Result<Self> {
         let output = gpio_lines::output(chip, output)?;
         Ok(Self {
@@ -137,7 +137,8 @@ impl GpioInitiator {
     /// Requests the lines, and checks that the other end follows.
     ///
     /// # Errors
-    /// Returns `TimedOut` if the other end does not follow; errors of requesting lines.
+    /// Returns `TimedOut` if the other end does not follow, or an error if the lines cannot be
+    /// requested.
     fn connect(chip: &Path, input: u32, output: u32) -> io::Result<Self> {
         let mut initiator = Self {
             lines: Lines::open(chip, input, output, false)?,
@@ -157,11 +158,11 @@ impl GpioInitiator {
         Ok(initiator)
     }
 
-    /// Measures the lower bound of a round trip: sets the output to its current level, and polls
-    /// once for an edge, without finding one.
+    /// Measures the lower bound of a round trip: the time to set the output to its current level
+    /// and to poll once for an edge, although there is none.
     ///
     /// # Errors
-    /// Returns errors of the chip.
+    /// Returns the errors of the chip's driver.
     fn floor(&mut self) -> io::Result<Nanos> {
         floor(|| {
             self.lines.output.set(self.is_high)?;
@@ -196,8 +197,8 @@ impl Initiator for GpioInitiator {
     #[inline]
     fn look(&mut self) -> io::Result<Option<Answer>> {
         while let Some(edge) = self.lines.input.edge()? {
-            // An edge in the other direction is a late answer to an earlier stimulus. Edges have no
-            // numbers to identify it.
+            // An edge in the other direction is a late answer to some earlier stimulus. Edges have
+            // no numbers, so it is unknown which stimulus it answers.
             if edge.is_rising == self.is_high
                 && let Some(number) = self.waits_for.take()
             {

@@ -1,5 +1,5 @@
-//! `icmp`: echo requests, which the other machine's kernel answers in softirq. The other machine
-//! needs no software, and no process has to wake up.
+//! `icmp`: sends echo requests, which the other machine's kernel answers in softirq. The other
+//! machine needs no special software, and no process on it has to wake up.
 
 use std::fmt;
 use std::io;
@@ -30,7 +30,8 @@ pub(super) const INFO: LinkInfo = LinkInfo {
 const ECHO_REQUEST: u8 = 8;
 const ECHO_REPLY: u8 = 0;
 /// Length of the ICMP header: type, code, checksum, identifier, sequence number (RFC 792). The
-/// conversation and the number follow, and are returned unchanged.
+/// numbers of the conversation and of the stimulus follow the header, and the other machine returns
+/// them unchanged.
 const HEADER_BYTES: usize = 8;
 const PACKET_BYTES: usize = HEADER_BYTES + 16;
 /// Length of the longest IPv4 header.
@@ -90,7 +91,7 @@ impl IcmpInitiator {
     ///
     /// # Errors
     /// Returns `TimedOut` if the host does not answer; EPERM or EACCES without the right to send
-    /// echo requests; errors of the name.
+    /// echo requests; or an error if the name cannot be resolved.
     fn connect(host: &str) -> io::Result<(Self, SocketAddr, NetworkFloor)> {
         let floor = network_floor(|| {
             let mut floor_of = Self::new(SocketAddr::from(([127, 0, 0, 1], 0)))?;
@@ -135,8 +136,9 @@ impl IcmpInitiator {
     fn request(&self, number: u64) -> [u8; PACKET_BYTES] {
         let mut packet = [0; PACKET_BYTES];
         packet[0] = ECHO_REQUEST;
-        // A ping socket replaces the identifier with its own. With a raw socket, this identifier is
-        // sent, but answers are recognised by the conversation.
+        // If the socket is a ping socket, the kernel replaces the identifier with its own. If it is
+        // a raw socket, this identifier is sent. In both cases, the initiator recognises answers by
+        // the number of the conversation.
         packet[4..6].copy_from_slice(&(std::process::id() as u16).to_be_bytes());
         packet[6..8].copy_from_slice(&(number as u16).to_be_bytes());
         packet[8..16].copy_from_slice(&self.conversation.to_le_bytes());

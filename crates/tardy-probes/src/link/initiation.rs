@@ -1,8 +1,8 @@
-//! The initiator's end of an open link: the properties of the path that are known before the first
-//! stimulus, and the exchange of stimuli and answers.
+//! The initiator's end of an open link: what is known about the path before the first stimulus, and
+//! the exchange of stimuli and answers.
 //!
 //! The exchange is compiled separately for each type of link, so that its polling loop calls the
-//! link directly. An indirect call would be part of every poll.
+//! link without an indirect call. An indirect call would lengthen every poll.
 
 use std::fmt;
 
@@ -11,18 +11,18 @@ use tardy_core::units::Nanos;
 use super::exchange::{Initiator, Pace, Rings, Tally, exchange};
 use super::respond::Responder;
 
-/// Returns whether the run is over at a due time.
+/// A function that returns whether the run has ended by a due time.
 pub type IsOver<'a> = &'a dyn Fn(Nanos) -> bool;
 
-/// The exchange over one link: sends stimuli from a given time on, until the run is over or the
-/// other end stops answering.
+/// A function that exchanges stimuli and answers over one link. It sends stimuli from a given time
+/// on, until the run ends or the other end stops answering.
 type Exchange = Box<dyn FnOnce(Pace, Rings, Nanos, IsOver<'_>) -> Tally + Send>;
 
-/// The side that answers the stimuli.
+/// Who answers the stimuli.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answers {
-    /// The other machine's kernel answers, in softirq. Its round trips are never in one table with
-    /// those of a process.
+    /// The other machine's kernel answers, in softirq. Tables never mix round trips that a kernel
+    /// answers with round trips that a process answers.
     OfTheKernel,
     /// A process answers.
     OfAProcess,
@@ -34,7 +34,7 @@ pub enum Answers {
 pub struct Initiation {
     /// The lower bound of a round trip, as text.
     pub floor: String,
-    /// Whether the path leaves this machine. A path inside this machine supports no verdict.
+    /// Whether the path leaves this machine. If it does not, verdicts ignore the round trips.
     pub is_external: bool,
     /// Who answers.
     pub answers: Answers,
@@ -44,8 +44,8 @@ pub struct Initiation {
 }
 
 impl Initiation {
-    /// Makes the end of a link that leaves this machine and is answered by a process that reports
-    /// no times.
+    /// Makes the initiator's end of a link to another machine, where a process answers without
+    /// reporting times.
     pub(super) fn new(
         mut initiator: impl Initiator + Send + 'static,
         floor: impl fmt::Display,

@@ -1,4 +1,4 @@
-//! `loopback`: a pseudo-terminal with a responder in this process, for first trials.
+//! `loopback`: a pseudo-terminal with a responder in this process, for first experiments.
 
 use std::fmt;
 use std::io;

@@ -4,7 +4,7 @@
 //! The stimulus is a change of RTS. The responder sleeps in TIOCMIWAIT, until the device's
 //! interrupt wakes it, and sets its own RTS to the level of its CTS. A change has no number. After
 //! a time-out, the initiator therefore waits for the late answer before it sends the next stimulus.
-//! Otherwise it could mistake the late answer for the next stimulus's answer.
+//! Otherwise the initiator could mistake the late answer for the next stimulus's answer.
 
 use std::fmt;
 use std::fs::File;
@@ -31,7 +31,7 @@ pub(super) const INFO: LinkInfo = LinkInfo {
     parse: |device| Ok(Arc::new(Device(device.into()))),
 };
 
-/// Maximum time for the other end to follow RTS, when the link is opened and after a lost answer.
+/// How long the other end may take to follow RTS, when the link is opened and after a lost answer.
 const SETTLE: Nanos = Nanos::from_millis(500);
 
 /// A serial device.
@@ -81,7 +81,7 @@ impl LineInitiator {
     ///
     /// # Errors
     /// Returns `TimedOut` if the other end does not follow; ENOTTY or EINVAL if the device has no
-    /// modem lines; errors of opening the device.
+    /// modem lines; or an error if the device cannot be opened.
     fn connect(device: &Path) -> io::Result<Self> {
         let device = serial::open(device)?;
         serial::modem_lines(&device)?;
@@ -105,10 +105,10 @@ impl LineInitiator {
     /// Measures the lower bound of a round trip: sets RTS, and reads CTS once.
     ///
     /// # Errors
-    /// Returns errors of the device.
+    /// Returns an error if the device fails.
     fn floor(&self) -> io::Result<Nanos> {
         let floor = floor(|| {
-            // The level stays the same, so the other end sees nothing.
+            // The new level equals the current one, so the other end notices nothing.
             serial::set_modem_lines(&self.device, serial::RTS, self.is_on)?;
             serial::modem_lines(&self.device).map(drop)
         })?;
@@ -161,8 +161,9 @@ impl Initiator for LineInitiator {
 
     fn recover(&mut self) {
         self.waits_for = None;
-        // A responder that missed the change sleeps until the next change. Switching the line back
-        // wakes it; the wait for this is not recorded as a round trip.
+        // If the responder missed the change, it sleeps until the next change. So the initiator
+        // changes the level back, which wakes it. How long the responder takes to follow this
+        // second change is not recorded as a round trip.
         if !self.settles().unwrap_or(true) && self.set(!self.is_on).is_ok() {
             let _ = self.settles();
         }

@@ -3,14 +3,15 @@
 //! ```text
 //! "tdy1"  u32 kind (0 hello, 1 stimulus, 2 answer, 3 challenge, 4 opening, 5 opened)  u64 conversation  u64 number  i64 ns in the responder  u64 machine
 //! ```
-//! The initiator draws the number of its conversation at random, so that answers to an earlier run
-//! are not taken for answers to this one. The machine is a digest of the responder's boot. This
-//! digest shows the initiator whether the responder runs on the same machine.
+//! The initiator chooses the number of its conversation at random, so that it does not mistake
+//! answers to an earlier run for answers to this run. The field `machine` is a digest of the boot
+//! ID of the responder's machine. This digest shows the initiator whether the responder runs on the
+//! same machine.
 //!
 //! Kinds 3 to 5 belong to sessions with a secret. The responder answers a hello with a challenge,
-//! which contains a nonce in the place of number and time. The opening and its answer (opened)
-//! repeat the nonce. Each of these two is 32 bytes longer: a tag of its first 40 bytes follows
-//! them. A responder never sends more bytes than it received.
+//! which contains a nonce instead of the number and the time. The opening and its answer (opened)
+//! repeat the nonce. Each of these two packets is 32 bytes longer, because a tag of its first 40
+//! bytes follows them. A responder never sends more bytes than it received.
 
 use tardy_core::units::Nanos;
 
@@ -44,12 +45,12 @@ pub(super) struct Packet {
     pub kind: Kind,
     /// The conversation that the packet belongs to.
     pub conversation: u64,
-    /// Number of the stimulus.
+    /// Number of the stimulus, in the stimulus and in its answer.
     pub number: u64,
-    /// In an answer: time from the kernel's receive time stamp to just before the answer was sent,
-    /// on the responder's clock; below zero if the kernel gave no time stamp.
+    /// In an answer: time on the responder's clock, from the kernel's receive time stamp until just
+    /// before the answer was sent; below zero if the kernel gave no time stamp.
     pub in_responder: Nanos,
-    /// In an answer: digest of the responder's boot.
+    /// In an answer: digest of the boot ID of the responder's machine.
     pub machine: u64,
 }
 
@@ -84,7 +85,7 @@ impl Packet {
         bytes
     }
 
-    /// Decodes a packet with a tag. Returns `None` unless the tag was made by a holder of the
+    /// Decodes a packet with a tag. Returns `None` unless the tag was made by someone who knows the
     /// secret.
     #[must_use]
     pub(super) fn decode_tagged(bytes: &[u8], secret: &Secret) -> Option<Self> {
@@ -127,8 +128,8 @@ impl Packet {
     }
 }
 
-/// Returns a digest of this machine's boot. All processes and network namespaces of a running
-/// machine have the same digest, and no other machine has it.
+/// Returns a digest of this machine's boot ID. The digest is the same in all processes and network
+/// namespaces of a running machine, and differs between machines.
 #[must_use]
 pub(super) fn this_machine() -> u64 {
     let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();

@@ -38,12 +38,12 @@ const PORT_REMEDY: &str = "load the drivers (modprobe parport_pc ppdev; they nee
 
 /// The data line that carries the pulses.
 const LINE: u8 = 1;
-/// Maximum time for the other end to answer, when the link is opened and after a lost answer.
+/// How long the other end may take to answer, when the link is opened and after a lost answer.
 const SETTLE: Nanos = Nanos::from_millis(500);
-/// Number of stimuli when the link is opened. Each must be answered.
+/// Number of stimuli that are sent when the link is opened. Each must be answered.
 const TRIALS: u32 = 3;
 
-/// Makes a pulse. The time after its rising edge is not part of a round trip.
+/// Makes a pulse. The time from the pulse's rising edge to its end is not part of a round trip.
 #[inline]
 fn pulse(port: &ParallelPort) -> io::Result<()> {
     port.write(LINE)?;
@@ -102,7 +102,8 @@ impl PortInitiator {
     /// Opens the port, and checks that the other end answers.
     ///
     /// # Errors
-    /// Returns `TimedOut` if the other end does not answer; errors of [`ParallelPort::open`].
+    /// Returns `TimedOut` if the other end does not answer, or the errors of
+    /// [`ParallelPort::open`].
     fn connect(device: &Path) -> io::Result<Self> {
         let port = ParallelPort::open(device)?;
         port.write(0)?;
@@ -129,7 +130,7 @@ impl PortInitiator {
     /// polls for interrupts once.
     ///
     /// # Errors
-    /// Returns errors of the port.
+    /// Returns an error if the port fails.
     fn floor(&self) -> io::Result<Nanos> {
         floor(|| {
             self.port.write(0)?;
@@ -138,7 +139,7 @@ impl PortInitiator {
         })
     }
 
-    /// Waits for an interrupt. Returns whether one came.
+    /// Waits for an interrupt. Returns whether an interrupt came.
     fn settles(&self) -> io::Result<bool> {
         let begin = Nanos(clock::monotonic());
         while Nanos(clock::monotonic()) - begin < SETTLE {
@@ -201,7 +202,7 @@ impl Responder for PortResponder {
                 continue;
             }
             let woken = Nanos(clock::monotonic());
-            // The responder cannot distinguish pulses that arrived while it answered, so they get
+            // Pulses that arrived while the responder answered cannot be told apart, so they get
             // one answer.
             answered.others += u64::from(pulses - 1);
             match pulse(port) {

@@ -1,10 +1,11 @@
-//! Decides which peer a responder answers: only that of the open session, until this peer has been
-//! silent for a while.
+//! Decides which sender a responder answers: only the peer of the open session, until this peer has
+//! been silent for a while.
 //!
-//! The responder has a real-time priority, so other tasks wait while it serves a sender. The
-//! responder therefore answers only one conversation at a time, sends no more bytes than it
-//! received, and takes a bounded number of datagrams in 100 ms. The next run from the same address
-//! waits a fifth of a second at most; a run keeps asking for longer than that.
+//! The responder has a real-time priority, so other tasks wait while it serves a sender. It
+//! therefore answers only one conversation at a time, sends no more bytes than it received, and
+//! takes a limited number of datagrams in 100 ms. The next run from the same address waits for at
+//! most a fifth of a second until it may open a session, and it repeats its question for longer
+//! than that.
 
 use std::net::IpAddr;
 
@@ -31,7 +32,7 @@ struct Peer {
 }
 
 impl Session {
-    /// Returns whether a session is open whose peer is at another address than `from`.
+    /// Returns whether a session is open with a peer at an address other than `from`.
     #[inline]
     pub(super) fn is_of_another(&self, from: IpAddr, now: Nanos) -> bool {
         self.peer
@@ -39,8 +40,8 @@ impl Session {
             .is_some_and(|peer| peer.address != from && now - peer.heard < SILENCE)
     }
 
-    /// Returns whether a responder without a secret answers a question: the question must continue
-    /// the session, or open a new one.
+    /// Returns whether a responder without a secret answers a question: it does if the question
+    /// continues the session or can open a new one.
     #[inline]
     pub(super) fn admits(&mut self, from: IpAddr, conversation: u64, now: Nanos) -> bool {
         if self.continues(from, conversation, now) {

@@ -1,4 +1,4 @@
-//! The responder: answers each stimulus as soon as it has woken up, and records its own latency.
+//! The responder answers each stimulus as soon as it has woken up, and records its own latency.
 
 use std::fmt::Debug;
 use std::io;
@@ -16,11 +16,12 @@ pub(super) const LOOK: Duration = Duration::from_millis(250);
 
 /// The responder's end of an open link.
 pub trait Responder: Debug + Send {
-    /// Answers until `is_over` is set. Counts into `answered`, and records each answer in `log`
-    /// with `note`. Must be called on a thread that is set up like a probe's.
+    /// Answers until `is_over` is set. Adds its counts to `answered`, and records each answer in
+    /// `log` with `note`. Must be called on a thread that is set up like a probe's.
     ///
     /// # Errors
-    /// Returns permanent errors of the link, such as an unplugged device.
+    /// Returns an error if the link fails permanently, for example because its device was
+    /// unplugged.
     fn answer(
         &mut self,
         is_over: &AtomicBool,
@@ -29,7 +30,7 @@ pub trait Responder: Debug + Send {
     ) -> io::Result<()>;
 }
 
-/// The results of a responder.
+/// What a responder did.
 #[derive(Debug)]
 pub struct ResponderResult {
     /// Number of stimuli answered.
@@ -41,14 +42,14 @@ pub struct ResponderResult {
     /// answer was sent.
     pub in_responder: Histogram,
     /// Number of received messages that were not requests. On parallel ports: number of pulses that
-    /// got no separate answer.
+    /// shared an answer with an earlier pulse.
     pub others: u64,
-    /// Number of requests (not only stimuli) that were not answered, because they came from another
-    /// sender than the session's peer, or without the secret.
+    /// Number of requests (not only stimuli) that were not answered, because the sender was not the
+    /// session's peer or did not know the secret.
     pub strangers: u64,
     /// Number of sessions; 0 on links that only the other end can reach.
     pub sessions: u64,
-    /// Number of times that a flood made the responder sleep until the end of a window.
+    /// How often a flood made the responder sleep until the end of a window.
     pub rests: u64,
     /// Number of answers that could not be sent.
     pub failures: u64,

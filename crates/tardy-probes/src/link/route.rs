@@ -1,8 +1,9 @@
 //! Detects whether an address is outside this machine.
 //!
-//! A responder shows this by the digest of its machine's boot. The target of echo requests is
-//! assumed to be outside if the network device of its route has hardware. If a link does not leave
-//! this machine, its series has `external=false` and supports no verdict.
+//! If a process answers, the digest of its machine's boot ID shows whether that machine is another
+//! one. If a kernel answers (echo requests), the target is assumed to be another machine if the
+//! route to it uses a network device with hardware. If a link does not leave this machine, its
+//! series has `external=false` and supports no verdict.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -14,8 +15,8 @@ use tardy_machine::root::Root;
 /// machine's own addresses are recognised.
 #[must_use]
 pub(super) fn leads_outside(root: &Root, to: IpAddr) -> bool {
-    // Only a local address can be bound to. Binding to port 0 cannot fail because of other
-    // programs.
+    // A socket can be bound only to an address of this machine. Binding to port 0 cannot fail
+    // because of other programs.
     if to.is_loopback() || std::net::UdpSocket::bind((to, 0)).is_ok() {
         return false;
     }

@@ -1,11 +1,12 @@
-//! A secret that both ends of a link have in a file. The initiator of a session proves that it
+//! A secret that both ends of a link read from a file. The initiator of a session proves that it
 //! knows the secret without sending it: HMAC-SHA-256 (RFC 2104) over a packet with a nonce that the
 //! responder chose.
 //!
-//! The proof is made once, when a session starts, because a tag on every datagram would be part of
-//! each round trip. The nonce is computed from the address, the conversation and the number of
-//! sessions, so a flood of hellos does not make the responder store anything. The datagrams of
-//! links without a secret have version 1, so old and new ends understand each other.
+//! It proves this only once, when a session starts, because computing a tag for every datagram
+//! would lengthen each round trip. The responder computes the nonce from the address, the
+//! conversation and the number of sessions, so it need not store anything when it is flooded with
+//! hellos. Links without a secret use datagrams of version 1, so ends of older and newer versions
+//! of tardy understand each other.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -22,7 +23,7 @@ pub(super) const TAG_BYTES: usize = 32;
 const BYTES_MIN: usize = 16;
 const BYTES_MAX: usize = 4_096;
 
-/// Why a file cannot provide a secret.
+/// Why a secret cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
     /// The file cannot be read.
@@ -39,7 +40,7 @@ pub enum SecretError {
          -c 32 /dev/urandom | base64 > FILE`"
     )]
     Length(PathBuf, usize),
-    /// The link takes no secret.
+    /// A secret was given, but links of this kind take none.
     #[error(
         "{0} takes no secret, because only the other end of the link can reach it: leave the \
          secret out"
@@ -61,7 +62,7 @@ impl Secret {
     /// Reads the secret from a file, without surrounding white space.
     ///
     /// # Errors
-    /// Returns [`SecretError`].
+    /// Returns a [`SecretError`] that states why the secret cannot be used.
     pub fn read(path: &Path) -> Result<Self, SecretError> {
         let unreadable = |error| SecretError::Unreadable(path.to_owned(), error);
         let file = regular_file::open(path).map_err(unreadable)?;
@@ -82,7 +83,7 @@ impl Secret {
     /// Makes a secret from the kernel's random numbers.
     ///
     /// # Errors
-    /// Returns errors of /dev/urandom.
+    /// Returns an error if /dev/urandom cannot be read.
     pub(super) fn drawn() -> io::Result<Self> {
         let mut bytes = vec![0; TAG_BYTES];
         std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
@@ -101,7 +102,8 @@ impl Secret {
         self.hmac(bytes).finalize().into_bytes().into()
     }
 
-    /// Returns whether `tag` is the tag of `bytes`. Takes the same time whatever the tag is.
+    /// Returns whether `tag` is the tag of `bytes`. The comparison takes the same time for all
+    /// tags.
     pub(super) fn is_tag(&self, bytes: &[u8], tag: &[u8]) -> bool {
         self.hmac(bytes).verify_slice(tag).is_ok()
     }

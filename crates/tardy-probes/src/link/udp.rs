@@ -34,7 +34,7 @@ const PORT: u16 = 5_455;
 const HELLOS: u64 = 5;
 const HELLO_WAIT: Duration = Duration::from_millis(200);
 
-/// Address of the other machine. On the responder's side: the address at which it listens.
+/// Address of the other machine. On the responder's side, this is the address at which it listens.
 #[derive(Debug)]
 struct HostAndPort {
     /// Host name or IP address.
@@ -141,7 +141,7 @@ struct UdpInitiator {
     conversation: u64,
 }
 
-/// Properties of the other end that are known before the first stimulus.
+/// What is known about the other end before the first stimulus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Peer {
     /// Whether the other end is on this machine.
@@ -167,7 +167,8 @@ impl UdpInitiator {
     ///
     /// # Errors
     /// Returns `TimedOut` or `ConnectionRefused` if no responder is present; `InvalidData` if the
-    /// two ends do not know the same secret; errors of the name and of sockets.
+    /// two ends do not know the same secret; or an error if the name cannot be resolved or a socket
+    /// fails.
     fn connect(host: &str, port: u16, secret: Option<&Secret>) -> io::Result<(Self, Peer)> {
         let to = address(host, port)?;
         let socket = UdpSocket::bind(if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" })?;

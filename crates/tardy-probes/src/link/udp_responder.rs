@@ -1,5 +1,5 @@
-//! The responder's end of `udp`: answers the peer of its session. Each answered datagram gets one
-//! answer of the same length.
+//! The responder's end of `udp`, which answers the peer of its session. Each answered datagram gets
+//! one answer of the same length.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -31,14 +31,14 @@ struct KnownSecret {
     own: Secret,
 }
 
-/// The responder's reaction to a datagram.
+/// What the responder does with a datagram.
 enum Fate {
     /// The session's peer gets an answer.
     Answered { answer: Packet, is_stimulus: bool },
     /// A possible peer gets a challenge to prove that it knows the secret.
     Challenged(Packet),
-    /// A peer has proved that it knows the secret. The packet proves that the responder knows it,
-    /// too.
+    /// A peer has proved that it knows the secret. This reply proves that the responder knows the
+    /// secret, too.
     Opened(Packet),
     /// The datagram comes from another sender and gets no answer.
     Stranger,
@@ -57,8 +57,8 @@ impl Fate {
         }
     }
 
-    /// Returns whether the datagram comes from a peer that is answered. A challenged hello does not
-    /// count, because any host can send one.
+    /// Returns whether the datagram comes from a peer that the responder answers. A challenged
+    /// hello does not count, because any host can send one.
     fn is_of_the_peer(&self) -> bool {
         matches!(self, Self::Answered { .. } | Self::Opened(_))
     }
@@ -68,7 +68,7 @@ impl UdpResponder {
     /// Listens at the address `at` only.
     ///
     /// # Errors
-    /// Returns errors of sockets, and of /dev/urandom.
+    /// Returns an error if the socket cannot be made or /dev/urandom cannot be read.
     pub(super) fn bind(at: SocketAddr, secret: Option<&Secret>) -> io::Result<Self> {
         let socket = UdpSocket::bind(at)?;
         stamped_socket::stamp_received(&socket)?;
@@ -162,8 +162,8 @@ impl UdpResponder {
 }
 
 impl KnownSecret {
-    /// Returns the challenge for a conversation. Its nonce is valid until the next session is
-    /// opened, so each opening is accepted only once.
+    /// Returns the challenge for a conversation. The nonce of a challenge is valid until the next
+    /// session is opened, so each opening is accepted only once.
     fn challenge(&self, from: IpAddr, conversation: u64, opened: u64) -> Packet {
         let nonce = self
             .own
@@ -254,7 +254,7 @@ impl Responder for UdpResponder {
             answered.sessions = self.session.opened;
             if let Some(until) = rest {
                 answered.rests += 1;
-                // If this sleep fails, the next datagram leads to another sleep.
+                // If this sleep fails, the next datagram leads to another attempt.
                 let _ = clock::sleep_until(&clock::Instant::from_nanos(until.get()));
             }
         }

@@ -33,7 +33,7 @@ const START: SeriesInfo = SeriesInfo {
     bins_below_least: false,
 };
 
-/// Name of the parameter with the program.
+/// Name of the parameter with the program's command line.
 pub(super) const COMMAND: &str = "command";
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
@@ -114,14 +114,14 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     };
     let run: Run = Box::new(move |ready| {
         let memory = std::sync::Arc::clone(program.memory());
-        // The relay has a separate thread that exists before the start. The tool counts the page
-        // faults of the current thread as those of a measuring thread, and starting a thread causes
-        // page faults for the new stack.
+        // The relay runs in a separate thread, which is started before the run starts. Starting a
+        // thread causes page faults for the new stack, and the tool counts page faults of the
+        // current thread as those of a measuring thread.
         let (begin, left) = std::thread::scope(|scope| {
             let (go, gone) = std::sync::mpsc::sync_channel::<Start<'_>>(1);
             let memory = &memory;
             let relaying = std::thread::Builder::new().spawn_scoped(scope, move || {
-                // Receiving fails if the run did not start.
+                // If the run did not start, the sender is gone, and receiving fails.
                 let begin = gone.recv().ok()?;
                 let first = grid.map_or(begin.at, |grid| grid.first_from(begin.at));
                 let running = RunningLoop {
@@ -179,7 +179,8 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         }
         Ok(left)
     });
-    // The planned policy is for the program. This thread only waits, so it stays an ordinary task.
+    // The planned policy applies to the program. This thread only waits for the relay, so it stays
+    // an ordinary task.
     let member = Member {
         policy: sched::Policy::Other { nice: 0 },
         is_watched: false,

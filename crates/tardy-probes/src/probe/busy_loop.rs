@@ -1,5 +1,5 @@
 //! Shared code of probes that occupy their CPU: the conversion of ticks to the run's clock, and the
-//! fraction of time that such a probe may use.
+//! limit on the share of CPU time that they may use.
 
 use std::io;
 
@@ -40,7 +40,7 @@ impl Anchor {
         self.nanos
     }
 
-    /// Returns the time on the run's clock at which the counter showed `ticks`. The time may be
+    /// Returns the run's clock at the moment when the tick counter showed `ticks`. The time may be
     /// before or after the anchor, but must be near it.
     pub(super) fn at(&self, ticks: u64) -> Nanos {
         match ticks.checked_sub(self.ticks) {
@@ -76,8 +76,8 @@ impl Share {
             clock::sleep_until(&clock::Instant::from_nanos((self.window + WINDOW).get()))?;
             self.window += WINDOW;
         } else {
-            // This is the first window, or the probe was preempted at the end of the previous
-            // window.
+            // Either this is the first window, or the probe was preempted at the end of the
+            // previous one.
             self.window = now;
         }
         Ok(true)

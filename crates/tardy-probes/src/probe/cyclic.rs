@@ -53,11 +53,11 @@ fn measure_on_another_clock(
 fn measure(plan: &ThreadPlan, mut producer: Producer, start: Start<'_>) -> io::Result<Departure> {
     let control = start.control;
     let (mut walk, end) = grid_of(plan)?;
-    // A plain number to compare with: an `Option` would need two words and another branch in each
-    // iteration.
+    // The limit is a plain number, because an `Option` would need two words and another branch in
+    // each iteration.
     let stop_above = std::hint::black_box(plan.stop_above.unwrap_or(Nanos::MAX));
-    // From here to `close` the thread makes no system call except the sleep and, without a vDSO,
-    // the clock read.
+    // From here to `close`, the thread makes no system call except the sleep and, if the vDSO
+    // cannot read the clock, the clock read.
     while walk.base() < end && !control.is_past_end(walk.base()) {
         clock::sleep_until(walk.due())?;
         let now = clock::monotonic();

@@ -56,7 +56,8 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     })
 }
 
-/// Waits like an event loop: for the time until `due`, and again if a signal interrupted the wait.
+/// Waits as an event loop does: for the time until `due`, and again if a signal interrupted the
+/// wait.
 fn sleep_until(set: &Epoll, due: i64) -> io::Result<()> {
     loop {
         let left = due - clock::monotonic();

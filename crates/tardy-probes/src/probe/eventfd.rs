@@ -1,5 +1,5 @@
-//! `eventfd`: a thread reads a counter that another thread adds to. Event loops are woken up in
-//! this way.
+//! `eventfd`: one thread waits until a counter is above zero, and another thread adds to the
+//! counter. Event loops are often woken up in this way.
 
 use std::io;
 

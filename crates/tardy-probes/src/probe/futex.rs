@@ -18,7 +18,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ..pair::INFO
 };
 
-/// The word is 1 from a wake-up until the woken thread has received the wake-up.
+/// The word is 1 from the moment of a wake-up until the woken thread has noticed it.
 struct Futex(AtomicU32);
 
 impl Channel for Futex {

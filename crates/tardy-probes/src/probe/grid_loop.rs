@@ -1,5 +1,5 @@
-//! The measuring loops of probes that wait on a grid in other ways than `cyclic`. The compiler
-//! makes a specialised copy for each probe.
+//! The measuring loops of probes that wait for the due times of a grid in other ways than `cyclic`.
+//! The compiler makes a specialised copy for each probe.
 
 use std::io;
 
@@ -13,8 +13,8 @@ use super::timer_clock::TimerClock;
 use crate::recording::control::{Control, Departure};
 use crate::recording::ring::Producer;
 
-/// Waits for one due time after the other with `sleep_until`, which must return the first clock
-/// read after the wake-up.
+/// Waits for each due time with `sleep_until`, which must return the first clock read after the
+/// wake-up.
 pub(super) fn by_due_times(
     plan: &ThreadPlan,
     mut producer: Producer,

@@ -1,15 +1,15 @@
-//! `gtod`: reads a clock again and again, and records the times between two reads. gtod_latency of
-//! koolwal2009 reports only the largest of these times.
+//! `gtod`: reads a clock continuously, and records the times between two consecutive reads.
+//! gtod_latency of koolwal2009 reports only the largest of these times.
 //!
-//! The probe reads two clocks in turns: one for 1 ms, then the other. If it alternated after each
-//! read, the time between two reads of one clock would include three calls. The first read of each
-//! turn comes before the last read of the other clock's turn, so a delay between two turns lies in
-//! a gap of one of the clocks.
+//! The probe reads two clocks in turns: one for 1 ms, then the other. If it changed the clock after
+//! each read, the time between two reads of one clock would include three calls. The turns of the
+//! two clocks overlap: each turn starts before the other clock's last read. So a delay between two
+//! turns falls between two reads of one clock.
 //!
-//! If the time of day is set during a gap, the gap's length is taken from the run's clock.
-//! Otherwise a step forward by an hour would be a gap of an hour, and a step back would keep the
-//! thread reading for an hour. Gaps that have a bin are not checked, because a step in such a gap
-//! is short, too.
+//! If the time of day is set during a gap, the length of the gap is taken from the run's clock
+//! instead. Otherwise a step forward by an hour would look like a gap of an hour, and after a step
+//! back the thread would read for an hour. Gaps that are counted in bins are not checked, because a
+//! step in such a gap is short, too.
 
 use std::io;
 
@@ -61,8 +61,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ..ProbeInfo::USUAL
 };
 
-/// Duration of one clock's turn. Within a turn, the other clock is not read between two timed
-/// reads.
+/// Duration of one clock's turn. In this time, the other clock is read only once, after the turn's
+/// first read.
 const TURN: Nanos = Nanos::from_millis(1);
 
 fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
@@ -92,8 +92,9 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
 
 /// A clock that is read repeatedly, with its series.
 ///
-/// The time of day may be set meanwhile. A gap is then the time that passed on the run's clock. So
-/// samples exclude the step, and a turn ends even if the clock was set back.
+/// A user or time synchronisation may set the time of day while the probe reads it. The length of
+/// the gap in which this happens is taken from the run's clock. So samples do not include the step,
+/// and a turn ends even if the clock was set back.
 struct ClockReader<C: Fn() -> i64, A: Fn() -> i64> {
     clock: C,
     /// Returns how far the clock is ahead of the run's clock.
@@ -107,7 +108,7 @@ struct ClockReader<C: Fn() -> i64, A: Fn() -> i64> {
     begun: i64,
     /// Number of reads still to be made.
     left: u64,
-    /// Time that the clock's reads covered, in ns.
+    /// Time during which the clock was read continuously, in ns.
     observed: i64,
 }
 
@@ -128,7 +129,7 @@ impl<C: Fn() -> i64, A: Fn() -> i64> ClockReader<C, A> {
         reader
     }
 
-    /// Starts a turn. The time since the clock's last turn is not part of a gap.
+    /// Starts a turn. The time since the clock's last turn is not counted as a gap.
     #[inline]
     fn begin(&mut self) {
         (self.last, self.last_ahead) = self.read_exactly();
@@ -162,7 +163,7 @@ impl<C: Fn() -> i64, A: Fn() -> i64> ClockReader<C, A> {
         above
     }
 
-    /// Reads once more, outside the turns.
+    /// Reads the clock once more, outside its turns.
     fn read_once_more(&mut self, stop_above: Nanos) -> Option<Sample> {
         if self.left == 0 {
             return None;
@@ -190,14 +191,15 @@ impl<C: Fn() -> i64, A: Fn() -> i64> ClockReader<C, A> {
         }
     }
 
-    /// Records the gap as a sample, on the run's clock. The read of that clock is short compared
-    /// with such a gap. Returns `None` if the clock was set and the gap proves to be short.
+    /// Records the gap as a sample that ends now on the run's clock. Reading the run's clock takes
+    /// little time compared with such a gap. Returns `None` if the clock was set and the gap proves
+    /// to be short.
     #[cold]
     fn hand_over(&mut self, mut gap: i64) -> Option<Sample> {
         let mut end = clock::monotonic();
         if (self.ahead)() != self.last_ahead {
-            // The clock was set. The read that found the gap may be from before or after that, so
-            // the gap is measured up to a read with a known offset.
+            // The clock was set before or after the read that found the gap. Another read, for
+            // which the clock's offset is known, therefore ends the gap.
             let (now, ahead) = self.read_exactly();
             let step = ahead - self.last_ahead;
             gap = (now - step - (self.last - gap)).max(0);
@@ -239,8 +241,8 @@ fn measure(
         plan,
     );
     let end = loop {
-        // Each clock's first read comes before the other clock's last read. A preemption between
-        // two turns is therefore in a gap of one of them.
+        // Each turn starts before the other clock's last read. So a preemption between two turns
+        // falls between two reads of one clock.
         let above_of_day = day.take_turn(stop_above);
         monotonic.begin();
         let above_of_day = above_of_day.or(day.read_once_more(stop_above));
@@ -278,7 +280,7 @@ mod tests {
     use tardy_core::series::Schedule;
     use tardy_run::system_clock::ThreadClocks;
 
-    /// A test clock that advances by 100 ns per read, and steps at the read with a given number.
+    /// A test clock that advances by 100 ns per read, and jumps at read number `set_at`.
     struct SetClock {
         reads: Cell<i64>,
         set_at: i64,
@@ -300,8 +302,8 @@ mod tests {
         }
     }
 
-    /// Runs turns of reads of this clock. Returns how often each gap length was counted, the stored
-    /// gaps, and the observed time.
+    /// Runs turns in which this clock is read. Returns how often each gap length was counted, the
+    /// stored gaps, and the observed time.
     fn turns(clock: &SetClock) -> (Vec<u64>, Vec<Record>, i64) {
         let plan = ThreadPlan {
             cpu: None,

@@ -12,25 +12,26 @@ use super::PROBES;
 use super::member::{OpenContext, ProbeInstance};
 use super::series_info::{SeriesInfo, SeriesKind};
 
-/// A probe's description of itself.
+/// What a probe states about itself.
 #[derive(Debug)]
 pub struct ProbeInfo {
     /// Name on the command line and in file names: lower case, digits, dashes.
     pub name: &'static str,
-    /// The timed operation, for a line of a list.
+    /// What is timed, short enough for one line of a list.
     pub about: &'static str,
-    /// The timed operation, in one sentence.
+    /// What is timed, in one sentence.
     pub times: &'static str,
-    /// The context in which the probe's timer expires (hard interrupt, softirq or thread), on stock
+    /// In which context the probe's timer expires (hard interrupt, softirq or thread), on stock
     /// kernels (`stock kernel: ...`) and on PREEMPT_RT (`PREEMPT_RT: ...`).
     pub context: &'static str,
     /// The paper or program that the probe comes from, or `today`.
     pub source: &'static str,
-    /// Parameters in addition to those of every probe (`request::COMMON`). Values without names are
-    /// assigned in this order, before the parameters of every probe.
+    /// Parameters of this probe, in addition to those that every probe has (`request::COMMON`). In
+    /// a request, values without names are assigned to these parameters in this order, before those
+    /// of `request::COMMON`.
     pub parameters: &'static [Parameter],
-    /// The probe's series. Each instance of the probe has all of them, and the first has the
-    /// probe's name.
+    /// The probe's series. Each instance of the probe has all of these series, and the first series
+    /// has the probe's name.
     pub series: &'static [SeriesInfo],
     /// The CPUs on which the probe runs.
     pub placement: Placement,
@@ -38,13 +39,14 @@ pub struct ProbeInfo {
     pub policy: PolicyName,
     /// Default period.
     pub period: Nanos,
-    /// Whether a process or a machine has only one of the probe's resource, so that two probes of
-    /// this kind would conflict. POSIX timers exist once per thread, and message queues once per
-    /// pair of threads, so these probes are not single.
+    /// Whether the probe's resource exists only once per process or machine, so that two probes of
+    /// this kind would conflict. A POSIX timer exists once per thread, and a message queue once per
+    /// pair of threads, so probes that use these are not single.
     pub is_single: bool,
-    /// The event that the probe waits for. Three kinds of probes do not count as waiting for a
-    /// timer: pairs of threads, probes whose cycles are started externally, and probes of interval
-    /// errors. Interval errors do not show a constant latency such as that of a tick.
+    /// What the probe waits for. Three kinds of probes do not count as waiting for their own timer:
+    /// pairs of threads, probes whose cycles something else starts, and probes that measure
+    /// interval errors. A constant latency, such as that of a tick, does not show in interval
+    /// errors.
     pub waits_for: WaitsFor,
     /// The system calls of the measuring loops, named as in strace: first the one in which the
     /// probe sleeps, then the timed wake-up or work. A clock read through the vDSO is not a system
@@ -52,17 +54,18 @@ pub struct ProbeInfo {
     pub system_calls: &'static [&'static str],
     /// Additional system calls if the kernel's tracepoints are readable.
     pub traced_system_calls: &'static [&'static str],
-    /// Whether the probe's timer can be set on another clock than the run's.
+    /// Whether the probe's timer can use a clock other than the run's.
     pub sets_any_clock: bool,
     /// Whether the probe reads CLOCK_REALTIME, which can be set during the run.
     pub reads_time_of_day: bool,
-    /// The source of the cycles that the probe times.
+    /// What starts the cycles that the probe times.
     pub cycles: Cycles,
     /// Whether the kernel throttles the probe's threads when they use up their runtime, and then
     /// sends SIGXCPU.
     pub is_throttled: bool,
-    /// The period that follows from the probe's own parameters, independent of the run's other
-    /// probes; for a device with a rate.
+    /// Returns the period that the probe's own parameters determine, for example the rate of a
+    /// device. It overrides the period of the request and of the scenario. Returns `None` if the
+    /// parameters determine no period.
     pub period_of: fn(&Values) -> Option<Nanos>,
     /// Checks the request and the machine's requirements. Changes nothing.
     pub resolve: fn(&ProbePlan, &Host) -> Result<(), Refusal>,
@@ -71,12 +74,13 @@ pub struct ProbeInfo {
     pub open: fn(OpenContext<'_>) -> std::io::Result<ProbeInstance>,
 }
 
-/// The source of a probe's cycles.
+/// What starts a probe's cycles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cycles {
-    /// The probe starts its cycles. Their due times can be aligned, and `--cycles` counts them.
+    /// The probe starts its cycles. The due times of the cycles can be aligned, and `--cycles`
+    /// counts the cycles.
     Own,
-    /// A player starts the cycles. Its clock defines their due times.
+    /// A player starts the cycles, and the player's clock defines their due times.
     OfAPlayer,
     /// A user's program starts the cycles at any time.
     OfAProgram,
@@ -87,16 +91,16 @@ pub enum Cycles {
 pub enum Placement {
     /// One instance on each measured CPU.
     EachCpu,
-    /// One instance, on the first measured CPU, because the machine has one such device, or a
-    /// process one such timer.
+    /// One instance, on the first measured CPU, because the machine has only one such device, or a
+    /// process only one such timer.
     FirstCpu,
-    /// One instance, on any CPU.
+    /// One instance, on no particular CPU.
     Unbound,
-    /// As many instances as the parameter `copies` states. Their threads move among the measured
-    /// CPUs.
+    /// As many instances as the parameter `copies` states. The threads of these instances move
+    /// among the measured CPUs.
     Copies,
     /// As many instances as measured CPUs. Their threads move among all CPUs, because the kernel
-    /// does not bind them.
+    /// does not let them be bound.
     CopyACpu,
 }
 
@@ -110,8 +114,8 @@ pub enum Refusal {
 }
 
 impl ProbeInfo {
-    /// The description of most probes: a thread on each measured CPU that waits for its own timer
-    /// at each due time of a grid. Other probes state only their differences.
+    /// The description that most probes share: a thread on each measured CPU waits for its own
+    /// timer at each due time of a grid. Other probes state only their differences.
     pub(super) const USUAL: Self = Self {
         name: "",
         about: "",
@@ -148,7 +152,7 @@ impl ProbeInfo {
     }
 
     /// Returns the schedule of the probe's threads. A pair of threads records events, but one of
-    /// the two walks a grid.
+    /// its two threads waits for the due times of a grid.
     #[must_use]
     pub fn schedule(&self, period: Nanos, start: Nanos, dither: Nanos) -> Schedule {
         let kind = if self.has_schedule() {
@@ -162,7 +166,7 @@ impl ProbeInfo {
     /// Checks that the probe supports these clocks.
     ///
     /// # Errors
-    /// Returns the reason, in a fragment that ends with the remedy.
+    /// Returns the reason as a sentence fragment that ends with the remedy.
     pub fn check_clocks(&self, clocks: ProbeClocks) -> Result<(), String> {
         if !self.sets_any_clock && !clocks.timer.is_of_the_run() {
             let names: Vec<&str> = PROBES
@@ -181,7 +185,7 @@ impl ProbeInfo {
                  {others} or {last}"
             ));
         }
-        // External loops, players and responders have their own due times.
+        // External loops, players and responders determine their own due times.
         let has_own_grid = self.has_schedule() && self.cycles == Cycles::Own;
         match clocks.align {
             Some(clock) if !has_own_grid => Err(format!(
@@ -193,15 +197,16 @@ impl ProbeInfo {
         }
     }
 
-    /// Returns how long a cycle takes at this period. For probes that read a clock continuously,
-    /// this is about the time of a read.
+    /// Returns the length of a cycle: the period or, for probes that read a clock continuously,
+    /// about the time of one read.
     #[must_use]
     pub fn cycle(&self, period: Nanos) -> Nanos {
         const READ: Nanos = Nanos(25);
         if self.has_period() { period } else { READ }
     }
 
-    /// Returns whether the probe waits for periods, rather than looking for gaps continuously.
+    /// Returns whether the probe waits for the next period, instead of looking for gaps
+    /// continuously.
     #[must_use]
     pub fn has_period(&self) -> bool {
         self.waits_for != WaitsFor::Nothing

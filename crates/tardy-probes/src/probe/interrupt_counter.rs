@@ -4,9 +4,9 @@
 use tardy_machine::root::Root;
 use tardy_sys::tracepoint_counter::TracepointCounter;
 
-/// Possible mount points of tracefs.
+/// Folders where tracefs may be mounted.
 const TRACEFS: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
-/// Folders of tracepoints, each with the ending of the names to count. Each interrupt passes
+/// Folders of tracepoints, each with the suffix of the tracepoints to count. Each interrupt passes
 /// exactly one of these tracepoints, once. x86 has `irq_vectors`. Other architectures have `ipi`;
 /// their timers are device interrupts.
 const TRACEPOINTS: [(&str, &str); 4] = [
@@ -16,7 +16,7 @@ const TRACEPOINTS: [(&str, &str); 4] = [
     ("nmi", "nmi_handler"),
 ];
 
-/// Returns the numbers of the tracepoints.
+/// Returns the IDs of the tracepoints.
 ///
 /// # Errors
 /// Returns the missing requirement, as a sentence fragment that ends with the remedy.
@@ -47,10 +47,10 @@ pub(super) fn tracepoints(root: &Root) -> Result<Vec<u64>, String> {
     )
 }
 
-/// Counts the interrupts of `cpu` from now on.
+/// Starts counting the interrupts of `cpu`.
 ///
 /// # Errors
-/// Returns the errors of [`tracepoints`], and an error if the kernel refuses to count.
+/// Fails as [`tracepoints`] does, or if the kernel refuses to count.
 pub(super) fn open(root: &Root, cpu: u32) -> Result<TracepointCounter, String> {
     let refused = |error| {
         format!(

@@ -44,7 +44,7 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let producer = opening.producers.remove(0);
     let thread = opening.thread.clone();
     let run: Run = Box::new(move |ready| {
-        // The ring is made on this thread, because the kernel keeps a ring's state for the thread
+        // The ring is made on this thread, because the kernel ties a ring's state to the thread
         // that uses it.
         let mut ring = Ring::new()?;
         let start = ready.wait();

@@ -1,8 +1,8 @@
 //! `itimer`: the periodic signal of setitimer(2), as in test A of abeni2002.
 //!
 //! A process has only one such timer, so the probe has one thread, on the first measured CPU. If a
-//! signal is already pending, the kernel merges further ones into it without a trace. The summary
-//! therefore fits a grid to the activations, and counts the expiries of the grid that have no
+//! signal is already pending, the kernel drops further ones, and nothing records that. So the
+//! summary fits a grid to the activations, and counts the due times of the grid without an
 //! activation.
 
 use std::io;
@@ -52,8 +52,8 @@ fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
 }
 
 fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
-    // The signal is blocked before other threads exist: it would kill a thread that does not block
-    // it.
+    // The signal is blocked before other threads exist, because it would kill the process if a
+    // thread did not block it.
     let timer = IntervalTimer::block()?;
     let producer = opening.producers.remove(0);
     let thread = opening.thread.clone();

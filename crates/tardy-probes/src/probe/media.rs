@@ -1,20 +1,23 @@
-//! `media`: audio/video skew and inter-frame time. abeni2002 judged a player by these two numbers.
-//! Measures a built-in player loop or a real player. The built-in loop uses the audio clock of a
-//! sound card or a modelled one. The series of these cases have different names.
+//! `media`: measures audio/video skew and inter-frame time, the two numbers by which abeni2002
+//! judged a player. It measures either a built-in player loop or a real player. The built-in loop
+//! takes its audio clock from a sound card or from a model. The names of the series show which of
+//! these was measured.
 //!
-//! Reports of a real player are used without further interpretation. mpv plays an endless clip that
-//! libavfilter makes, without a file. Its statistics have frame times, its JSON interface has the
-//! skew, and the frame count joins the two. A frame without a reported skew is recorded as lost, a
-//! frame that was not shown as skipped. The series of simulated players have separate names, so no
-//! table mixes a simulated and a real player.
+//! Numbers that a real player reports are used as they are. mpv plays an endless clip that
+//! libavfilter makes, without a file. mpv reports the frame times in its statistics and the skew
+//! through its JSON interface; the two are joined by the number of the frame. A frame without a
+//! reported skew is recorded as lost. A frame that was not shown is recorded as skipped. The series
+//! of simulated players have separate names, so no table mixes a simulated and a real player.
 //!
-//! The time of the audible sound is computed from the position of the card's hardware pointer at
-//! the kernel's time stamp, and extrapolated to the frame's time at the nominal rate. Its error is
-//! as large as the unevenness of the pointer's steps. The run reports this error, and the rate of
-//! the card's clock. After an xrun, the sound resumes where it was interrupted.
+//! The kernel reports the position of the card's hardware pointer with a time stamp; this gives the
+//! time of the audible sound. The time is extrapolated at the nominal rate to the time of the
+//! frame. If the pointer moves in uneven steps, this time has an error of the same size. The run
+//! reports this error, and the rate of the card's clock. After an xrun, the sound resumes where it
+//! was interrupted.
 //!
-//! The series `media.alsa` uses the clock of a card, `media` a modelled clock. Without `player=`,
-//! the card's clock is used if there is a card; the run stores the choice with its reason.
+//! The series of the built-in loop are called `media.alsa` if a card's clock is used, and `media`
+//! if a modelled clock is used. Without `player=`, the card's clock is used if there is a card; the
+//! run stores the choice with its reason.
 
 mod alsa;
 mod audio;
@@ -59,9 +62,9 @@ const FRAME: SeriesInfo = SeriesInfo {
 
 /// Value of `delay` for an audio clock without deliberate delay.
 const NO_DELAY: &str = "0ns";
-/// The values of `player`. The first three mean the built-in player: with the audio clock of a card
-/// if there is a card, always with a card, or with a modelled clock. The last one is the external
-/// player.
+/// The values of `player`. The first three select the built-in player. The first uses a card's
+/// audio clock if there is a card, the second always uses a card's clock, and the third uses a
+/// modelled clock. The last one selects the external player.
 const PLAYERS: &[&str] = &["auto", "alsa", "simulated", "mpv"];
 /// Frame periods that a real player supports.
 const REAL_PERIOD: std::ops::RangeInclusive<Nanos> = Nanos::from_millis(2)..=Nanos::from_secs(1);
@@ -145,7 +148,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ..ProbeInfo::USUAL
 };
 
-/// The source of the built-in player's audio clock.
+/// Where the built-in player takes its audio clock from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AudioBy {
     /// The clock of a sound card, which is required.
@@ -163,7 +166,8 @@ fn audio_by(probe: &ProbePlan) -> AudioBy {
     match probe.parameters.text("player") {
         "alsa" => AudioBy::Card,
         "simulated" => AudioBy::Model,
-        // A deliberate delay requires the model, and a named device requires the card.
+        // A deliberate delay is possible only with the modelled clock, and a named device only with
+        // the card's clock.
         _ if probe.parameters.duration("delay") > Nanos::ZERO => AudioBy::Model,
         _ if probe.parameters.path("device").is_some() => AudioBy::Card,
         _ => AudioBy::CardOrModel,

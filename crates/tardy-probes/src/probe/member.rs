@@ -1,4 +1,4 @@
-//! An opened probe: its threads before they are started, and how they wait for the start.
+//! An opened probe: threads that are not started yet, and the way in which they wait for the start.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use super::series_info::SeriesInfo;
 use crate::recording::control::{Control, Departure};
 use crate::recording::ring::Producer;
 
-/// The arguments for opening one instance of a probe.
+/// What a probe needs to open one of its instances.
 #[derive(Debug)]
 pub struct OpenContext<'a> {
     /// The planned probe, with its parameters.
@@ -19,7 +19,7 @@ pub struct OpenContext<'a> {
     pub thread: &'a ThreadPlan,
     /// All measured CPUs, for probes that need a second one.
     pub measured_cpus: &'a CpuList,
-    /// A producer for each series of the probe, in the order of its description. The thread that
+    /// One producer for each series of the probe, in the order of its description. The thread that
     /// takes a producer must close it.
     pub producers: Vec<Producer>,
 }
@@ -35,35 +35,38 @@ pub struct ProbeInstance {
     /// The series of the instance, if they are known only after opening. These series replace the
     /// series of the description, and there may be fewer of them.
     pub series: Option<Vec<SeriesInfo>>,
-    /// The grid of due times that was found on opening, and that the plan could not know.
+    /// The grid of due times, if the plan could not know it and it was determined when the probe
+    /// was opened.
     pub grid: Option<DetectedGrid>,
     /// Whether the measured answers come from outside this machine; absent for probes without
     /// answers.
     pub external: Option<bool>,
-    /// The thread of another program that takes the samples, if there is one and it is known.
+    /// If another program takes the samples, its thread, as far as it is known.
     pub loop_thread: Option<i32>,
-    /// Caveats for the probe's numbers, shown with every result. Equal texts of several instances
-    /// are shown once.
+    /// Caveats for the probe's numbers, shown with every result. If several instances have the same
+    /// text, it is shown once.
     pub notes: Vec<String>,
-    /// The rest of the preparation, which is separate so that instances can prepare in parallel.
-    /// Called when all instances are open, in their order.
+    /// The part of the preparation that is left for later, so that instances can do it in parallel.
+    /// The parts of all instances are called in order when all instances are open.
     pub finish: Option<Finish>,
 }
 
-/// The rest of an instance's preparation: waits for it and returns further notes.
+/// The last part of an instance's preparation: a function that waits until the preparation is
+/// complete, and returns further notes.
 pub struct Finish(Box<dyn FnOnce() -> io::Result<Vec<String>>>);
 
 impl Finish {
-    /// Makes the rest of the preparation from a function, which runs when all instances are open.
+    /// Makes the last part of the preparation from a function that is called when all instances are
+    /// open.
     #[must_use]
     pub fn new(finish: impl FnOnce() -> io::Result<Vec<String>> + 'static) -> Self {
         Self(Box::new(finish))
     }
 
-    /// Runs the rest of the preparation.
+    /// Runs the last part of the preparation.
     ///
     /// # Errors
-    /// Returns why the instance cannot be measured after all.
+    /// Returns an error if the instance cannot be measured after all.
     pub fn call(self) -> io::Result<Vec<String>> {
         (self.0)()
     }
@@ -80,7 +83,7 @@ impl std::fmt::Debug for Finish {
 pub struct DetectedGrid {
     /// Time between two due times.
     pub period: Nanos,
-    /// Any due time of the grid.
+    /// One due time of the grid; any of them defines it.
     pub phase: Nanos,
 }
 
@@ -104,15 +107,15 @@ pub struct Member {
     pub cpus: CpuList,
     /// Scheduling policy of the thread.
     pub policy: Policy,
-    /// Whether the watchdog ends the thread when it never sleeps. A thread that occupies its CPU by
-    /// design is not watched and must sleep for a fraction of the time. The limit on real-time CPU
-    /// time is the fallback.
+    /// Whether the watchdog demotes the thread and stops the run if the thread never sleeps. A
+    /// thread that occupies its CPU by design is not watched; it must sleep for a part of the time.
+    /// For such a thread, the limit on real-time CPU time is the only protection.
     pub is_watched: bool,
     /// The function of the thread, called once. The function prepares everything that must be
     /// prepared on this thread, waits for the start with [`StartGate::wait`], and measures until
     /// the control stops it. Then it closes its producers, and waits for the other threads with
-    /// [`Control::leave`] before it releases resources. The measuring loop inside makes no indirect
-    /// calls.
+    /// [`Control::leave`] before it releases resources. The measuring loop in this function makes
+    /// no indirect calls.
     pub run: Run,
 }
 
@@ -125,7 +128,7 @@ pub struct StartGate<'a> {
     wait: Box<dyn FnOnce() -> Nanos + 'a>,
 }
 
-/// The start of the run, as a thread sees it.
+/// What a thread needs to know when the run starts.
 #[derive(Debug, Clone, Copy)]
 pub struct Start<'a> {
     /// Time of the start, on the run's clock.
@@ -135,8 +138,8 @@ pub struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// Sleeps until the run starts. Probes without a grid call this function, because their first
-    /// cycle would otherwise lie before the start.
+    /// Sleeps until the run starts. Probes without a grid must call this first, because otherwise
+    /// their first cycle would start before the run.
     ///
     /// # Errors
     /// Returns an error if the kernel refuses the sleep.
@@ -156,7 +159,7 @@ impl<'a> StartGate<'a> {
     }
 
     /// Reports that the thread is ready, and waits for the start. The measuring loop must follow
-    /// directly.
+    /// immediately.
     #[must_use]
     pub fn wait(self) -> Start<'a> {
         self.control.enter();
@@ -197,10 +200,10 @@ impl std::fmt::Debug for Member {
 /// the start, with [`Start::sleep`].
 pub type MeasuringLoop = fn(&ThreadPlan, Producer, Start<'_>) -> io::Result<Departure>;
 
-/// Makes the usual instance: one thread that runs `measure` for the first series.
+/// Makes an instance with one thread that runs `measure` for the first series.
 ///
 /// # Errors
-/// Returns an error without a producer, which is a mistake of the caller.
+/// Returns an error if the caller supplied no producer.
 pub fn one_thread(
     mut opening: OpenContext<'_>,
     measure: MeasuringLoop,

@@ -29,8 +29,8 @@ fn resolve(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
 }
 
 impl Channel for MessageQueue {
-    /// Creates a queue that has room for the current wake-up and the final one, so that the waker
-    /// never waits for the woken thread.
+    /// Creates a queue with room for the current wake-up and the final one, so that the waker never
+    /// has to wait for the woken thread.
     fn new() -> io::Result<Self> {
         MessageQueue::new(2)
     }

@@ -1,19 +1,20 @@
-//! `oslat`: reads the cycle counter continuously, and finds every interval in which the CPU was
-//! taken away, as oslat and hwlat do.
+//! `oslat`: reads the cycle counter continuously, and finds every interval in which something took
+//! the CPU away, as oslat and hwlat do.
 //!
-//! Each gap is attributed by the counters that changed during it. If the kernel counted an
-//! involuntary switch of the thread, the cause is a task (`oslat.tasks`). Otherwise, if it counted
-//! an interrupt of the CPU, the cause is an interrupt (`oslat.interrupts`). Otherwise, the cause is
-//! the hypervisor, the firmware or the hardware, which the kernel does not see (`oslat.unseen`).
-//! The series of all gaps is `oslat`.
+//! The counters that changed during a gap show its cause. If the kernel counted an involuntary
+//! switch of the thread, the cause is a task (`oslat.tasks`). If there was no such switch, but the
+//! kernel counted an interrupt of the CPU, the cause is an interrupt (`oslat.interrupts`). If it
+//! counted neither, the cause is the hypervisor, the firmware or the hardware, whose activity the
+//! kernel does not see (`oslat.unseen`). The series of all gaps is `oslat`.
 //!
-//! Counters are read at each gap's end and each ms. An interrupt that is too short to be a gap can
-//! therefore be attributed to a gap within the next ms. Each tracepoint makes an interrupt some
-//! hundred ns longer. If interrupts cannot be counted, a note states the reason, and the last two
-//! series are absent.
+//! The probe reads the counters at the end of each gap and once per ms. If an interrupt is too
+//! short to be a gap, a gap within the next ms can therefore be attributed to it. While tracepoints
+//! are counted, each one makes an interrupt some hundred ns longer. If interrupts cannot be
+//! counted, a note states the reason, and the last two series are absent.
 //!
-//! The probe's own work (a clock read each ms, and recording a gap) is not part of the observed
-//! time. Gaps during this work are found only if they last at least 50 us and at least `least`.
+//! The time of the probe's own work (a clock read once per ms, and recording a gap) does not count
+//! as observed time. A gap during this work is found only if it lasts at least 50 us and at least
+//! `least`.
 
 use std::io;
 
@@ -71,7 +72,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ],
     policy: PolicyName::Other,
     waits_for: WaitsFor::Nothing,
-    // After each gap and each ms, the probe asks how often it was switched out.
+    // After each gap and once per ms, the probe asks the kernel how often its thread was switched
+    // out.
     system_calls: &["getrusage"],
     // Reads the counters of interrupts.
     traced_system_calls: &["read"],
@@ -81,8 +83,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
 
 /// Time between two checks of the clock and the stop flag.
 const LOOK: Nanos = Nanos::from_millis(1);
-/// Upper bound of one step of the probe's own work. In an emulated machine, a step takes some
-/// thousand instructions of 4 ns.
+/// How long one step of the probe's own work takes at most. In an emulated machine, a step takes
+/// some thousand instructions of 4 ns.
 const OWN_WORK_MAX: Nanos = Nanos::from_micros(50);
 
 fn open(opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
@@ -96,7 +98,7 @@ fn open(opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         .map(|why| format!("oslat cannot separate interrupts from gaps outside the kernel: {why}"))
         .into_iter()
         .collect();
-    // Without counted interrupts, two series would always be empty and falsely claim that there
+    // If interrupts cannot be counted, two series would always be empty and wrongly show that there
     // were no such gaps.
     let series = counted.is_err().then(|| INFO.series[..2].to_vec());
     let interrupts = counted
@@ -191,13 +193,13 @@ impl Interrupts {
 }
 
 impl Series {
-    /// Reads all counters, so that earlier events are not attributed to a later gap.
+    /// Reads all counters, so that a later gap is not attributed to earlier events.
     fn look(&mut self) {
         self.switches = count_switches();
         self.interrupts.as_mut().map(Interrupts::came);
     }
 
-    /// Returns the counts at the last check or gap.
+    /// Returns the counts at the last check or at the last gap.
     fn counted(&self) -> (u64, Option<u64>) {
         (
             self.switches,
@@ -205,8 +207,8 @@ impl Series {
         )
     }
 
-    /// Restores the counts of [`Self::counted`], so that later events are also attributed to the
-    /// next gap.
+    /// Resets the stored counts to those that [`Self::counted`] returned, so that the next gap is
+    /// attributed to all events since then.
     fn count_from(&mut self, (switches, before): (u64, Option<u64>)) {
         self.switches = switches;
         if let (Some(interrupts), Some(before)) = (&mut self.interrupts, before) {
@@ -302,15 +304,15 @@ fn measure(
             }
             next_look = read().wrapping_add(look);
         }
-        // The work since `work_began` is not observed time. If it took too long, the CPU was taken
-        // away meanwhile, which is a gap.
+        // The work since `work_began` is not observed time. If the work took too long, something
+        // took the CPU away meanwhile; this is recorded as a gap.
         last = read();
         let work = last.wrapping_sub(work_began);
         if work < own_work_max.max(series.least) {
             not_observed += work;
         } else {
-            // The cause may already be in the counts of the check above, so the earlier counts are
-            // restored.
+            // The counts of the check above may already include the cause, so the earlier counts
+            // are restored.
             series.count_from(counted);
             series.found(anchor.at(work_began), work);
             let noted = read();

@@ -1,14 +1,15 @@
-//! Shared code of the thread-to-thread probes: one thread wakes another one, and the time that this
-//! takes is recorded.
+//! Shared code of the thread-to-thread probes, in which one thread wakes another one, and the time
+//! that this takes is recorded.
 //!
 //! The woken thread has a higher priority than the waker, so that on the same CPU the wake-up
-//! itself switches to the woken thread. One of the two keeps the time: it sleeps until each due
+//! itself switches to the woken thread. One of the two is the timekeeper: it sleeps until each due
 //! time of a grid, and records the latency of that timer in a separate series.
 //!
-//! A pair of threads has two series: wake-ups, each due at the waker's clock read, and the timer
-//! that paces them, on a grid. A late timer is therefore not a late wake-up. If a period passes
-//! before the woken thread has returned, the period has no wake-up and is recorded as skipped. One
-//! atomic step decides this, so each period is counted once.
+//! A pair of threads has two series. In the series of wake-ups, each wake-up is due at the waker's
+//! clock read. The series of the timer that paces the wake-ups is on a grid. A late timer therefore
+//! does not count as a late wake-up. If the woken thread is still busy with one wake-up when the
+//! next period starts, that period has no wake-up and is recorded as skipped. One atomic step
+//! decides this, so each period is counted once.
 
 use std::io;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ use super::{OpenContext, ProbeInstance};
 use crate::recording::control::Departure;
 use crate::recording::ring::Producer;
 
-/// A way for one thread to wake another one. A wake-up that comes before the other thread waits
+/// A way for one thread to wake another one. If a wake-up comes before the other thread waits, it
 /// must not be lost.
 pub(super) trait Channel: Sized + Send + Sync + 'static {
     /// Makes the channel. Called on the main thread, before any other thread exists.
@@ -140,18 +141,18 @@ struct Pair<C> {
     stamp: AtomicI64,
     /// [`IDLE`], or the number of periods that have passed since the start of the current wake-up.
     under_way: AtomicU64,
-    /// Number of periods that the waker started, if it keeps the time. The number of expected
-    /// samples is then taken from this count, so that it does not depend on the woken thread.
+    /// Number of periods that the waker started, if it keeps the time. This count is then the
+    /// number of expected samples, so that this number does not depend on the woken thread.
     periods: AtomicU64,
     is_ending: AtomicBool,
 }
 
-/// The waker's action in a period.
+/// What the waker does in a period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Turn {
     /// The woken thread has returned, so it is woken again.
     Wake,
-    /// The woken thread has not returned, so the period is skipped.
+    /// The woken thread has not returned yet, so the period is skipped.
     Skipped,
 }
 
@@ -319,7 +320,7 @@ fn paced_waker<C: Channel>(pair: Arc<Pair<C>>, plan: ThreadPlan, mut timer: Prod
         };
         let result = measure();
         timer.close(walk.base());
-        // The woken thread must learn of the end, even after an error here.
+        // The woken thread must be told that the run ends, even after an error here.
         leave_or_stop(&start, result.and(pair.end(&pair.wake)))
     })
 }
@@ -353,8 +354,8 @@ fn woken_by_waker<C: Channel>(
             Ok(())
         };
         let result = measure();
-        // The waker started these periods, but this thread did not see them. The periods are
-        // counted as expected, so their missing samples are reported as unexplained.
+        // The waker started these periods, but this thread never saw their wake-ups. The periods
+        // are counted as expected, so their missing samples are reported as unexplained.
         (begun..pair.periods.load(Ordering::Acquire)).for_each(|_| latencies.begin_cycle());
         latencies.close(last);
         leave_or_stop(&start, result)
@@ -390,7 +391,7 @@ fn paced_woken<C: Channel>(
                     let now = clock::monotonic();
                     match pair.take(now) {
                         Some(sample) => break sample,
-                        // The waker ended early, and has reported the reason.
+                        // The waker ended early and has already reported why.
                         None if pair.is_ending.load(Ordering::Acquire) => return Ok(()),
                         None => {}
                     }
@@ -409,7 +410,7 @@ fn paced_woken<C: Channel>(
     })
 }
 
-/// Makes the waker that waits until it is asked.
+/// Makes the waker that waits until the woken thread asks it.
 fn asked_waker<C: Channel>(pair: Arc<Pair<C>>) -> Run {
     Box::new(move |ready| {
         pair.ask.prepare_to_wait()?;
@@ -431,8 +432,8 @@ fn asked_waker<C: Channel>(pair: Arc<Pair<C>>) -> Run {
     })
 }
 
-/// Leaves with the other threads, or stops the run on an error: without one of its threads, a pair
-/// measures nothing.
+/// Leaves with the other threads; after an error, stops the run, because a pair without one of its
+/// threads measures nothing.
 fn leave_or_stop(start: &Start<'_>, result: io::Result<()>) -> io::Result<Departure> {
     result.inspect_err(|_| start.control.stop())?;
     Ok(start.control.leave())
@@ -449,7 +450,7 @@ pub(super) mod tests {
     use tardy_core::series::Schedule;
     use tardy_run::system_clock::ThreadClocks;
 
-    /// A channel that never sleeps, for tests that call both sides from one thread.
+    /// A channel whose operations never sleep, for tests that call both sides from one thread.
     struct CountedChannel(AtomicU64);
 
     impl Channel for CountedChannel {
@@ -568,8 +569,8 @@ pub(super) mod tests {
         )
     }
 
-    /// Checks a channel: in 50 periods, each is recorded or skipped in both series, and no wake-up
-    /// is received before it was made.
+    /// Checks a channel over 50 periods: both series record or skip every period, and no wake-up is
+    /// received before it is sent.
     pub(in crate::probe) fn accounts_for_every_period<C: Channel>() {
         for pace in ["waker", "woken"] {
             let (latencies, cycles, timer) = measured::<C>(pace);

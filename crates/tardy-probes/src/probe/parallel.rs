@@ -1,5 +1,5 @@
-//! `parallel`: several copies of a relative sleep that share fewer CPUs, as in figure 4 of
-//! mckenney2009.
+//! `parallel`: several threads that make relative sleeps, and fewer CPUs than threads, as in figure
+//! 4 of mckenney2009.
 
 use std::io;
 

@@ -1,4 +1,5 @@
-//! `pipe`: a thread reads a byte that another thread writes, the oldest method of wake-up.
+//! `pipe`: one thread waits to read a byte, and another thread writes it, which is the oldest
+//! method of wake-up.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 

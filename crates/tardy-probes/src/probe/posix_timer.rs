@@ -37,8 +37,8 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let producer = opening.producers.remove(0);
     let thread = opening.thread.clone();
     let run: Run = Box::new(move |ready| {
-        // The timer belongs to the thread that makes it, and its signal must reach the measuring
-        // thread, so the timer is made here.
+        // The timer's signal must reach the measuring thread, and the timer belongs to the thread
+        // that makes it, so the timer is made here.
         let timer = PosixTimer::new(TimerClock::of(&thread).clock())?;
         let start = ready.wait();
         by_expiries(

@@ -87,7 +87,7 @@ const fn own(name: &'static str, means: &'static str, kind: Kind) -> Parameter {
 #[derive(Debug, Clone)]
 pub struct ProbeSpec {
     pub info: &'static ProbeInfo,
-    /// The given values, by parameter.
+    /// The values that the user gave, by parameter.
     pub given: BTreeMap<&'static str, Value>,
     /// The text that the user wrote.
     text: String,
@@ -99,14 +99,14 @@ impl PartialEq for ProbeSpec {
     }
 }
 
-/// Shows the text that the user wrote, or an equivalent one.
+/// Writes the text that the user wrote, or an equivalent text.
 impl std::fmt::Display for ProbeSpec {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.pad(&self.text)
     }
 }
 
-/// Why a text is not a request for a probe.
+/// Why a text is not a valid request for a probe.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProbeRequestError {
     /// The probe is unknown.
@@ -158,7 +158,7 @@ impl ProbeSpec {
     /// Parses one request.
     ///
     /// # Errors
-    /// Returns [`ProbeRequestError`].
+    /// Returns a [`ProbeRequestError`] if the text is not a valid request.
     pub fn parse(text: &str) -> Result<Self, ProbeRequestError> {
         let (name, rest) = text
             .trim()

@@ -39,8 +39,8 @@ const IN_RESPONDER: SeriesInfo = SeriesInfo {
     is_outside_verdict: true,
     bins_below_least: false,
 };
-/// Series of answers by the other machine's kernel. Its separate name keeps answers of kernels and
-/// of processes in separate tables.
+/// Name of the series if the other machine's kernel answers. It is separate, so that no table mixes
+/// answers of kernels with answers of processes.
 const IN_KERNEL: SeriesInfo = SeriesInfo {
     part: "in-kernel",
     quantity: "round trip, answered in the kernel",
@@ -100,7 +100,8 @@ fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     link(probe).map(drop).map_err(Refusal::Request)
 }
 
-/// Returns the link, with its secret. The error gives the reason.
+/// Returns the link, including its secret. Returns an error message if the requested link is not
+/// valid or its secret cannot be used.
 fn link(probe: &ProbePlan) -> Result<Link, String> {
     let link: Link = probe
         .parameters
@@ -172,7 +173,7 @@ fn initiate(
                 unanswered: tally.to_nobody,
             });
         }
-        // The measurement is over, and the responder of a loopback has nothing left to answer.
+        // The measurement has ended, so the loopback's responder has nothing left to answer.
         control.stop_at(Nanos(tardy_sys::clock::monotonic()));
         Ok(control.leave())
     });

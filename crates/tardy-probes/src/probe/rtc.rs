@@ -100,9 +100,9 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let producer = opening.producers.remove(0);
     let thread = opening.thread.clone();
     let run: Run = Box::new(move |ready| {
-        // The thread that stops the interrupts exists before the start. The tool counts the page
-        // faults of the current thread as those of a measuring thread, and starting a thread causes
-        // page faults for the new stack.
+        // The thread that stops the interrupts is started before the run starts. Starting a thread
+        // causes page faults for the new stack, and the tool counts page faults of the current
+        // thread as those of a measuring thread.
         std::thread::scope(|scope| {
             let (started, ended) = std::sync::mpsc::sync_channel::<()>(1);
             let rtc = &rtc;
@@ -132,10 +132,10 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     })
 }
 
-/// Stops the interrupts when the sender of `ended` is dropped. Must be called on a thread that may
-/// lose its real-time priority: the kernel waits in a loop for the timer's callback. On PREEMPT_RT,
-/// a thread with a low real-time priority on this CPU runs the callback, and a waiting measuring
-/// thread would keep it from running.
+/// Waits until the sender of `ended` is dropped, then stops the interrupts. Must be called on a
+/// thread that may lose its real-time priority, because the kernel waits in a loop for the timer's
+/// callback. On PREEMPT_RT, the callback runs on this CPU in a thread of low real-time priority. If
+/// a measuring thread waited in this loop, it would keep the callback's thread from running.
 fn stop_after(rtc: &Rtc, ended: &Receiver<()>) -> io::Result<()> {
     sched::set_policy(0, sched::Policy::Other { nice: 0 })?;
     let _ = ended.recv();

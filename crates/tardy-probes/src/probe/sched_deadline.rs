@@ -1,5 +1,5 @@
-//! `sched-deadline`: the periodic loop under SCHED_DEADLINE, with a runtime in each period, and
-//! work that may exceed it.
+//! `sched-deadline`: the periodic loop under SCHED_DEADLINE, with a runtime in each period. The
+//! probe can also do work that exceeds this runtime.
 //!
 //! The kernel does not allow such a thread to be bound to a CPU. When a thread has used up its
 //! runtime, the kernel throttles it until the next period, and sends SIGXCPU
@@ -104,7 +104,8 @@ fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     }
     let wanted = policy(probe);
     let cpus: Vec<u32> = everywhere().iter().map(|cpu| cpu.0).collect();
-    // Only an attempt shows whether the right, the CPUs and enough bandwidth are available.
+    // Only an attempt shows whether the process has the privilege, may use all CPUs, and can get
+    // enough bandwidth.
     let tried = scoped::apart(|| {
         let _ = affinity::set(0, &cpus);
         sched::try_policy(wanted)
@@ -132,8 +133,8 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         let start = ready.wait();
         let mut is_first = true;
         by_due_times(&thread.at(start.at), producer, start.control, |due| {
-            // Does the work of the previous period, after its sample. The loop itself needs only a
-            // few us of the runtime.
+            // Does the work of the previous period, after that period's sample was taken. The loop
+            // itself needs only a few us of the runtime.
             if work > 0 && !std::mem::take(&mut is_first) {
                 let end = clock::thread_cpu_time() + work;
                 while clock::thread_cpu_time() < end {}

@@ -1,4 +1,4 @@
-//! The grid of due times that a measuring loop walks.
+//! The grid of due times that a measuring loop follows.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use tardy_core::units::Nanos;
 use tardy_run::plan::ThreadPlan;
 use tardy_sys::clock::Instant;
 
-/// Returns the grid of `plan`, and the grid point before which it ends.
+/// Returns the grid of `plan` and its end; all grid points are before the end.
 pub(crate) fn grid_of(plan: &ThreadPlan) -> io::Result<(GridWalk, Nanos)> {
     let Schedule::Grid {
         start,
@@ -39,8 +39,8 @@ pub(crate) fn request_of(plan: &ThreadPlan) -> io::Result<Nanos> {
     }
 }
 
-/// Walks a grid. After a late wake-up it continues at the next future due time, so that latency
-/// never accumulates.
+/// A position on a grid, which advances from due time to due time. After a late wake-up it
+/// continues at the next future due time, so that latency never accumulates.
 #[derive(Debug)]
 pub(crate) struct GridWalk {
     base: i64,
@@ -78,15 +78,15 @@ impl GridWalk {
         Nanos(self.base)
     }
 
-    /// Returns when to wake up: the grid point, shifted by its dither.
+    /// Returns the time at which to wake up: the grid point, shifted by its dither.
     #[inline]
     pub(crate) fn due(&self) -> &Instant {
         &self.due
     }
 
     /// Advances to the first due time after `now`, or to the first one at or after `end` if that is
-    /// earlier. Returns the number of skipped due times before `end`. Calls `end` only if due times
-    /// were skipped.
+    /// earlier. Returns the number of due times before `end` that it skipped. Calls `end` only if
+    /// due times were skipped.
     #[inline]
     pub(crate) fn advance_past(&mut self, now: i64, end: impl FnOnce() -> Nanos) -> u32 {
         self.base += self.period;
@@ -102,9 +102,9 @@ impl GridWalk {
         }
     }
 
-    /// Advances over `expiries` of a timer on the same grid, at most to the first due time at or
-    /// after `end`. Returns the number of skipped due times. Must only be used for a grid without
-    /// dither.
+    /// Advances past `expiries` expiries of a timer on the same grid, at most to the first due time
+    /// at or after `end`. Returns the number of skipped due times. Must be used only for a grid
+    /// without dither.
     #[inline]
     pub(crate) fn advance_by(&mut self, expiries: u64, end: impl FnOnce() -> Nanos) -> u32 {
         self.base += self.period;
@@ -144,10 +144,10 @@ impl GridWalk {
 
     #[cold]
     fn skip_past(&mut self, now: i64, end: Nanos) -> u32 {
-        // A sample can count only 32 bits of skipped due times. The next sample counts the rest.
+        // A sample can count at most 2^32 - 1 skipped due times. The next sample counts the rest.
         let (first, left) = (self.base, self.left_until(end).min(i64::from(u32::MAX)));
-        // Grid points that are more than the maximum dither before `now` have passed for every
-        // possible random shift.
+        // If a grid point is before `now` by more than the maximum dither, its due time has passed,
+        // no matter how large its random shift is.
         let width = self.dither.as_ref().map_or(0, |dither| dither.width);
         let mut skipped = ((now - width - self.base) / self.period).max(0);
         self.base += self.period * skipped;
@@ -179,7 +179,8 @@ mod tests {
         assert_eq!(walk.base(), Nanos(1400));
     }
 
-    /// The case occurred with eight busy processes: the period was 1 ns, and a stall lasted 5 s.
+    /// This was seen on a machine with eight busy processes: the period was 1 ns, and a stall
+    /// lasted 5 s.
     #[test]
     fn what_a_sample_cannot_count_is_left_to_the_next_one() {
         let mut walk = GridWalk::new(Nanos(0), Nanos(1), Nanos::ZERO, 1);

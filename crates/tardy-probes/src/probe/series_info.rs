@@ -10,24 +10,24 @@ pub struct SeriesInfo {
     pub part: &'static str,
     /// Name of the quantity in tables, such as `latency`.
     pub quantity: &'static str,
-    /// When samples are due, and the meaning of their values.
+    /// When samples are due, and what their values mean.
     pub kind: SeriesKind,
-    /// Whether a deadline does not apply to the values.
+    /// Whether verdicts ignore the values, because no deadline applies to them.
     pub is_outside_verdict: bool,
-    /// Whether values below the probe's parameter `least` are counted in bins, without their times,
-    /// because they are too frequent.
+    /// Whether values below the probe's parameter `least` are only counted in bins, without their
+    /// times, because they are too frequent to store each one.
     pub bins_below_least: bool,
 }
 
-/// When samples of a series are due, and the meaning of their values. All are in ns.
+/// When samples of a series are due, and what their values mean. All are in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SeriesKind {
     /// Latency relative to due times on a grid. Some of the due times can be skipped.
     Grid,
     /// Latency relative to a time requested in each cycle, or to a clock read of another thread.
-    /// There is no grid: as many samples are expected as cycles were started.
+    /// There is no grid, so the number of started cycles is the number of expected samples.
     Event,
-    /// Time from a due time on a grid to the end of the work. Work that was due and skipped was
+    /// Time from a due time on a grid to the end of the work. If work was due but skipped, it was
     /// never done, so it misses any deadline.
     Work,
     /// Time of the sound minus that of the picture, on a grid of frames; see [`Meaning::Skew`]. A
@@ -39,8 +39,8 @@ pub enum SeriesKind {
         /// Whether the events come from a device with its own clock.
         has_own_clock: bool,
     },
-    /// Lengths of gaps, of at least the probe's parameter `least`, each with its start: see
-    /// [`Meaning::Gap`].
+    /// Gaps that last at least as long as the probe's parameter `least`. A sample is the start and
+    /// the length of a gap; see [`Meaning::Gap`].
     Gap,
 }
 
@@ -104,20 +104,20 @@ impl SeriesKind {
                 dither,
             },
             Self::Event | Self::Interval { .. } => Schedule::Event { request: period },
-            // A gap can start at any time. The format requires a requested time above zero, and
-            // stores the deviation from it.
+            // A gap can start at any time. The file format requires a requested time above zero,
+            // and stores deviations from it.
             Self::Gap => Schedule::Event { request: Nanos(1) },
         }
     }
 
-    /// Returns whether the samples time work, rather than only a clock read; see
-    /// [`tardy_core::series::Descriptor::is_work`].
+    /// Returns whether the samples include the time of some work, instead of only the time until a
+    /// clock read; see [`tardy_core::series::Descriptor::is_work`].
     #[must_use]
     pub fn is_work(self) -> bool {
         matches!(self, Self::Work | Self::Skew)
     }
 
-    /// Returns the meaning of the values, for a clock with this error. Gaps shorter than `least`
+    /// Returns the meaning of the values, if the clock has this error. Gaps shorter than `least`
     /// are ignored.
     #[must_use]
     pub fn meaning(self, clock_error: Nanos, least: Nanos) -> Meaning {

@@ -27,8 +27,8 @@ struct Signal {
 }
 
 impl Channel for Signal {
-    /// Creates the channel. Blocks its signal before other threads exist, because threads inherit
-    /// this. The signal would kill a thread that does not block it.
+    /// Creates the channel. Blocks its signal before other threads exist, because new threads
+    /// inherit blocked signals. The signal would kill the process if a thread did not block it.
     fn new() -> io::Result<Self> {
         Ok(Self {
             signal: BlockedSignal::block(thread_signal::first_real_time())?,

@@ -1,11 +1,11 @@
-//! The clock of a probe's timer, and how waits survive a step of this clock.
+//! The clock of a probe's timer. Waits continue correctly if this clock is stepped.
 //!
-//! Due times and latencies are measured on the run's clock, CLOCK_MONOTONIC, also if the timer has
+//! Due times and latencies are times on the run's clock, CLOCK_MONOTONIC, even if the timer uses
 //! another clock. The difference between the two clocks changes only in steps. After a step, the
-//! due times on the run's clock stay the same, and the timer is set again. A wait that ended early
-//! continues, and `measure::clock_watch` interrupts a wait that would take longer. So no step
-//! occupies the CPU or delays the end of the run. The watch also makes a run with a step
-//! inconclusive.
+//! due times on the run's clock stay the same, and the timer is set again. If a wait ended early,
+//! the thread waits again; if it would take longer, `measure::clock_watch` interrupts it. So after
+//! a step, no thread keeps the CPU busy, and the run ends on time. The watch also makes a run with
+//! a step inconclusive.
 
 use std::io;
 
@@ -26,7 +26,7 @@ impl TimerClock {
         }
     }
 
-    /// Returns the clock as system calls need it.
+    /// Returns the clock's ID for system calls.
     pub(super) fn clock(&self) -> Clock {
         self.reading.clock.of_the_system()
     }
@@ -52,7 +52,8 @@ impl TimerClock {
             let woken = clock::sleep_until_on(self.clock(), self.at(due));
             let now = clock::monotonic();
             match woken {
-                // If the timer fires early without a step, its error is part of the sample.
+                // If the timer fires early although there was no step, the timer's error is part of
+                // the sample.
                 Ok(()) if now >= due || !self.was_stepped() => return Ok(now),
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {

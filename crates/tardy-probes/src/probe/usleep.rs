@@ -98,8 +98,8 @@ fn measure(
             control.stop_because_of(plan.cpu, sample);
             break;
         }
-        // The start of the next sample is taken from the run's clock, so an old calibration does
-        // not shift it.
+        // Each sample starts at a time read from the run's clock, so an old calibration does not
+        // shift samples.
         due = Nanos(clock::monotonic()) + request;
     }
     producer.close(due);

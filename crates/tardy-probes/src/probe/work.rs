@@ -1,5 +1,5 @@
-//! `work`: a timer starts a unit of work of known length. A task is in time when its work is done,
-//! so both the start and the completion are judged.
+//! `work`: when a timer expires, the probe does a unit of work of known length. A task's deadline
+//! applies to the completion of its work, so the probe records both the start and the completion.
 
 use std::io;
 use std::sync::mpsc::sync_channel;
@@ -70,7 +70,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ..ProbeInfo::USUAL
 };
 
-/// Relative error of a calibration above which the run reports it.
+/// If the relative error of a calibration exceeds this, the run reports it.
 const DEVIATION_MAX: f64 = 0.05;
 const STACK_BYTES: usize = 256 << 10;
 
@@ -85,7 +85,8 @@ pub fn kind(probe: &ProbePlan) -> WorkKind {
 
 fn resolve(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
     let (length, period) = (probe.parameters.duration("length"), probe.period);
-    // A fifth is left for other tasks on the CPU. The watchdog stops a thread that uses 95 %.
+    // A fifth of the period is left for other tasks on the CPU. The watchdog stops a thread that
+    // uses 95 %.
     if length.get() > period.get() / 5 * 4 {
         let longest = Nanos(period.get() / 5 * 4).exact();
         return Err(Refusal::Request(format!(
@@ -115,8 +116,8 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let thread = opening.thread.clone();
     let (probe, cpu) = (opening.probe.clone(), thread.cpu);
     let policy = probe.policy.policy(probe.priority);
-    // All CPUs calibrate at the same time, except those that share a core or memory bandwidth:
-    // these take turns, because each would slow the others down.
+    // All CPUs calibrate at the same time, unless they share a core or memory bandwidth. CPUs that
+    // share one calibrate one after another, because they would slow each other down.
     let under_way = has_its_own(&probe, cpu)
         .then(|| calibrate(&probe, cpu, policy))
         .transpose()?;
@@ -141,8 +142,8 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     })
 }
 
-/// Returns whether the calibration on `cpu` can run at the same time as the others: the core is not
-/// shared with an earlier CPU, and the work does not use memory bandwidth.
+/// Returns whether the calibration on `cpu` can run at the same time as the others: no earlier CPU
+/// may share the core, and the work must not use memory bandwidth.
 fn has_its_own(probe: &ProbePlan, cpu: Option<CpuId>) -> bool {
     let Some(cpu) = cpu.filter(|_| kind(probe) != WorkKind::Memory) else {
         return false;
@@ -212,8 +213,8 @@ fn measure(
 ) -> io::Result<Departure> {
     let (mut walk, end) = grid_of(plan)?;
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
-    // From here to `close` the thread makes no system calls except the sleep, those of the work
-    // and, without a vDSO, the clock read.
+    // From here to `close`, the thread makes only these system calls: the sleep, those of the work
+    // and, if the vDSO cannot read the clock, the clock read.
     while walk.base() < end && !control.is_past_end(walk.base()) {
         clock::sleep_until(walk.due())?;
         let begin = Nanos(clock::monotonic());

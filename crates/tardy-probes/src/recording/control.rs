@@ -18,8 +18,8 @@ pub struct StoppedBy {
     pub sample: Sample,
 }
 
-/// Proof that a thread takes no more samples, and that no other thread does. Only
-/// [`Control::leave`] makes it, so no measuring loop can end without having waited for the others.
+/// Proof that every measuring thread has taken its last sample. Only [`Control::leave`] makes such
+/// a value, so every measuring loop must wait for the others before it ends.
 #[derive(Debug)]
 pub struct Departure(());
 
@@ -32,15 +32,15 @@ pub struct Control {
     warnings: Mutex<Vec<Warning>>,
     trace_marker: Option<Mutex<File>>,
     tracing_on: Option<Mutex<File>>,
-    /// Number of threads that have entered and not left.
+    /// Number of threads that have entered and not left yet.
     measuring: Mutex<usize>,
     all_left: Condvar,
 }
 
 impl Control {
-    /// Makes the control; threads run until [`Control::stop`], or until the time given to
-    /// [`Control::stop_at`]. When a latency stops the run, a line is written to `trace_marker`, and
-    /// then a 0 to `tracing_on`.
+    /// Makes the control. Threads run until someone calls [`Control::stop`], or until the time
+    /// given to [`Control::stop_at`]. When a latency stops the run, the control writes a line to
+    /// `trace_marker`, and then a 0 to `tracing_on`.
     #[must_use]
     pub fn new(trace_marker: Option<File>, tracing_on: Option<File>) -> Self {
         Self {
@@ -52,14 +52,14 @@ impl Control {
     }
 
     /// Counts the calling thread as a measuring thread. All threads of a run must enter before any
-    /// leaves.
+    /// thread leaves.
     pub fn enter(&self) {
         *self.lock_measuring() += 1;
     }
 
     /// Sleeps until every thread that entered has taken its last sample. Each thread must call this
-    /// after its loop, before it closes a file, frees memory or ends. On the same CPU and at the
-    /// same priority, this work would delay samples that other threads still take.
+    /// after its loop, before it closes a file, frees memory or ends. If threads share a CPU and a
+    /// priority, closing and freeing in one of them would delay samples that others still take.
     pub fn leave(&self) -> Departure {
         let mut measuring = self.lock_measuring();
         *measuring = measuring.saturating_sub(1);
@@ -80,7 +80,7 @@ impl Control {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the run at `end`: threads do not wait for samples that are due at or after it.
+    /// Ends the run at `end`: threads do not wait for samples that are due at `end` or later.
     pub fn stop_at(&self, end: Nanos) {
         self.end.fetch_min(end.get(), Ordering::Relaxed);
     }
@@ -90,9 +90,9 @@ impl Control {
         self.end.store(i64::MIN, Ordering::Relaxed);
     }
 
-    /// Returns the end of the run: due times at or after it are not counted as skipped. If the run
-    /// was stopped at once, returns `Nanos::MAX`, because due times that passed before the stop are
-    /// still counted.
+    /// Returns the end of the run; due times at or after this time are not counted as skipped. If
+    /// [`Control::stop`] stopped the run, returns `Nanos::MAX`, because due times that passed
+    /// before the stop are still counted.
     #[cold]
     #[must_use]
     pub fn end(&self) -> Nanos {
@@ -102,14 +102,14 @@ impl Control {
         }
     }
 
-    /// Returns whether a sample due at `due` is past the end.
+    /// Returns whether a sample due at `due` is due at the end or later.
     #[inline]
     #[must_use]
     pub fn is_past_end(&self, due: Nanos) -> bool {
         due.get() >= self.end.load(Ordering::Relaxed)
     }
 
-    /// Stops the run because of `sample`. Only the first such sample is kept. Called from a
+    /// Stops the run because of `sample`. Only the first such sample is stored. Called from a
     /// measuring loop, which then ends.
     #[cold]
     pub fn stop_because_of(&self, cpu: Option<CpuId>, sample: Sample) {
@@ -130,7 +130,8 @@ impl Control {
                 .as_bytes(),
             );
         }
-        // The mark must be written first, because a trace that is switched off records none.
+        // The mark must be written before the trace is switched off, because it would not be
+        // recorded otherwise.
         if let Some(file) = &self.tracing_on
             && let Ok(mut file) = file.lock()
         {
@@ -185,7 +186,7 @@ mod tests {
             skipped: 0,
         };
         control.stop_because_of(Some(CpuId(1)), sample);
-        // A later stop does not replace the first.
+        // A later stop does not replace the first sample.
         control.stop_because_of(None, sample);
         assert_eq!(
             std::fs::read_to_string(file.path()).unwrap(),

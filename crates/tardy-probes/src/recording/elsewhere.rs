@@ -1,4 +1,4 @@
-//! The samples that a thread took on another CPU than planned, as intervals of consecutive samples.
+//! Which samples a thread took on a CPU other than planned, as intervals of consecutive samples.
 //! The measuring thread records them without locking or allocating; the recorder reads them.
 
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
 use tardy_run::record::MovedStretch;
 
-/// Maximum number of intervals; the last one absorbs all later ones.
+/// Maximum number of intervals; the last one also covers all later samples.
 const STRETCHES_MAX: usize = 64;
 
 /// The intervals of one series.
@@ -36,7 +36,7 @@ struct Stretch {
 }
 
 impl Stretches {
-    /// Records a sample. `goes_on` is true if the previous sample was recorded here, too. Must be
+    /// Records a sample. `goes_on` is true if the previous sample was also recorded here. Must be
     /// called by one thread only.
     pub(super) fn note(&self, cpu: u32, due: Nanos, goes_on: bool) {
         let used = self.used.load(Ordering::Relaxed) as usize;

@@ -1,13 +1,14 @@
 //! The ring that carries samples from the measuring thread to the recorder: one writer, one reader,
 //! no lock, no waiting.
 //!
-//! A full ring never stops the writer. Lost records are counted, and passed on as a [`Gap`] before
-//! the next sample, or in the ring's closing statement. A loss is therefore part of the stream, not
-//! a separate counter: its position is known, and due times in the file stay predictable.
+//! A full ring never stops the writer. The writer counts lost records. Before the next sample, or
+//! when it closes the ring, it passes on the count as a [`Gap`]. A loss is therefore recorded at
+//! its place in the stream, not in a separate counter. So readers know where samples were lost, and
+//! can still predict the due times in the file.
 //!
 //! The ring consists of plain atomics in safe code, with three words per sample: due time, latency,
-//! skipped periods. Its memory is first touched on the CPU of the measuring thread. The kernel
-//! therefore allocates it on that CPU's NUMA node.
+//! skipped periods. The ring's memory is first touched on the CPU of the measuring thread. The
+//! kernel therefore allocates it on that CPU's NUMA node.
 //!
 //! The rings of a run hold 32,768 samples: 1.6 s at 20 kHz, 32 s at 1 kHz.
 
@@ -21,8 +22,8 @@ use tardy_sys::{post, watched};
 
 use super::elsewhere::Stretches;
 
-/// Three plain words, which the ring's head makes visible to the reader. The words are atomics
-/// because writer and reader share them.
+/// Three plain words. The reader sees them once the writer has advanced the ring's head. They are
+/// atomics, because the writer and the reader share them.
 #[derive(Debug, Default)]
 struct Slot {
     /// Due time and latency. If the latency is [`GAP`], the slot marks a gap, and the first word is
@@ -44,11 +45,11 @@ struct Ring {
     head: Line<AtomicU64>,
     tail: Line<AtomicU64>,
     cycles: Line<AtomicU64>,
-    /// How often each small value was counted without being passed on.
+    /// For each small value, how often it occurred; such values are only counted, not passed on.
     bins: Box<[AtomicU64]>,
-    /// Time that was observed, in ns; only for series of gaps.
+    /// How long the probe looked for gaps, in ns; only for series of gaps.
     observed: AtomicI64,
-    /// Samples that were taken on another CPU than the thread's.
+    /// Samples that the thread took on a CPU other than its own.
     elsewhere: Stretches,
     closing: RingEnd,
 }
@@ -61,22 +62,23 @@ struct RingEnd {
     skipped: AtomicU64,
 }
 
-/// The writer's final counts when it closed the ring.
+/// The writer's final counts, which it stores when it closes the ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClosingStatement {
-    /// The first due time for which the writer did not wait.
+    /// Due time of the first cycle for which the writer did not wait any more.
     pub next_due: Nanos,
-    /// Samples lost since the last one that was passed on.
+    /// Number of samples lost since the last one that was passed on.
     pub gap: Gap,
 }
 
-/// The measuring thread's end of the ring.
+/// The writer's end of the ring, which belongs to a measuring thread.
 #[derive(Debug)]
 pub struct Producer {
     ring: Arc<Ring>,
     head: u64,
-    /// End of the slots known to be free. Equal to `head` while a gap is pending, or if every
-    /// sample is announced, so that one comparison covers all these cases.
+    /// Index of the first slot that the writer does not know to be free. It is equal to `head`
+    /// while a gap is pending, or if every sample is announced. So a single comparison detects
+    /// these two cases and a full ring.
     free_until: u64,
     /// Whether each sample is announced to an observer of the machine, as in every guest of the
     /// lab.
@@ -87,7 +89,7 @@ pub struct Producer {
     last_elsewhere: u64,
 }
 
-/// The recorder's end of the ring.
+/// The reader's end of the ring, which belongs to the recorder.
 #[derive(Debug)]
 pub struct Consumer {
     ring: Arc<Ring>,
@@ -100,8 +102,8 @@ pub fn ring(capacity: usize) -> (Producer, Consumer) {
     ring_with_bins(capacity, 0)
 }
 
-/// Makes a ring with a counter for each value from 0 to `bins` - 1, for values that are too
-/// frequent to pass on.
+/// Makes a ring that also has a counter for each value from 0 to `bins` - 1, for values that are
+/// too frequent to pass on.
 #[must_use]
 pub fn ring_with_bins(capacity: usize, bins: usize) -> (Producer, Consumer) {
     let slots: Box<[Slot]> = (0..capacity.next_power_of_two().max(4))
@@ -134,8 +136,8 @@ pub fn ring_with_bins(capacity: usize, bins: usize) -> (Producer, Consumer) {
 }
 
 impl Producer {
-    /// Counts the start of a cycle, for probes without a schedule. Their number of expected samples
-    /// is the number of started cycles.
+    /// Counts the start of a cycle, for probes without a schedule. A probe without a schedule is
+    /// expected to take as many samples as it starts cycles.
     #[inline]
     pub fn begin_cycle(&mut self) {
         self.cycles += 1;
@@ -151,7 +153,7 @@ impl Producer {
         else {
             return false;
         };
-        // There is only one writer, so no other thread can add in between.
+        // No other thread can add in between, because there is only one writer.
         bin.store(bin.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         true
     }
@@ -185,15 +187,15 @@ impl Producer {
     #[cold]
     #[inline(never)]
     fn note_elsewhere(&mut self, cpu: u32, due: Nanos) {
-        // `head` does not move while samples are lost, so a lost sample continues the interval of
-        // the sample before it.
+        // `head` does not advance while samples are lost, so a lost sample falls into the interval
+        // of the sample before it.
         let goes_on = self.head <= self.last_elsewhere + 1;
         self.last_elsewhere = self.head;
         self.ring.elsewhere.note(cpu, due, goes_on);
     }
 
-    /// Records that `lost` cycles since the last sample are unknown, with `skipped` due times. This
-    /// function is for loops of other programs. Such programs write to a separate ring first.
+    /// Records that there are no samples for `lost` cycles and `skipped` due times since the last
+    /// sample. This function is for other programs' loops, which write to a separate ring first.
     pub fn lose(&mut self, lost: u64, skipped: u64) {
         self.cycles += lost;
         self.ring.cycles.0.store(self.cycles, Ordering::Relaxed);
@@ -204,7 +206,8 @@ impl Producer {
     }
 
     /// Stores a sample, or counts it as lost. The arguments are words, because a sample passed by
-    /// reference would also be in memory in the fast path, at a dozen instructions per sample.
+    /// reference would have to be in memory even in the fast path, which would cost a dozen
+    /// instructions per sample.
     #[cold]
     #[inline(never)]
     fn push_or_lose(&mut self, due: Nanos, latency: Nanos, skipped: u32) {
@@ -239,7 +242,8 @@ impl Producer {
         self.ring.head.0.store(self.head, Ordering::Release);
     }
 
-    /// Ends the series. `next_due` is the first due time for which the writer did not wait.
+    /// Ends the series. `next_due` is the due time of the first cycle for which the writer did not
+    /// wait any more.
     pub fn close(self, next_due: Nanos) {
         let closing = &self.ring.closing;
         closing.next_due.store(next_due.get(), Ordering::Relaxed);
@@ -250,7 +254,7 @@ impl Producer {
 }
 
 impl Consumer {
-    /// Passes at most `count_max` records in order to `take`. Returns how many.
+    /// Passes at most `count_max` records in order to `take`. Returns the number of records passed.
     pub fn drain_up_to(&mut self, count_max: u64, mut take: impl FnMut(Record)) -> u64 {
         let begin = self.tail;
         let end = self
@@ -279,7 +283,8 @@ impl Consumer {
                 })
             });
             self.tail += 1;
-            // Returns slots to the writer in batches: a store per slot would bounce its cache line.
+            // Returns slots to the writer in batches, because each single store would take the
+            // cache line away from the writer.
             if self.tail.is_multiple_of(64) {
                 self.ring.tail.0.store(self.tail, Ordering::Release);
             }
@@ -294,8 +299,7 @@ impl Consumer {
         self.ring.cycles.0.load(Ordering::Relaxed)
     }
 
-    /// Returns how often each value was counted without being passed on; empty if there are no
-    /// bins.
+    /// Returns how often each value occurred that was only counted; empty if there are no bins.
     pub fn bins(&self) -> impl ExactSizeIterator<Item = u64> + '_ {
         self.ring.bins.iter().map(|bin| bin.load(Ordering::Relaxed))
     }
@@ -313,8 +317,8 @@ impl Consumer {
         self.ring.elsewhere.read()
     }
 
-    /// Returns the writer's final counts, once it has closed the ring. The caller must drain once
-    /// more afterwards, because samples may still be queued.
+    /// Returns the writer's final counts, once it has closed the ring. Afterwards the caller must
+    /// read the ring once more, because it may still contain samples.
     #[must_use]
     pub fn closing_statement(&self) -> Option<ClosingStatement> {
         let closing = &self.ring.closing;

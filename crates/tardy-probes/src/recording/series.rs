@@ -1,6 +1,6 @@
 //! Moves one series from the ring to its file: counts the samples, then writes them in chunks.
 //!
-//! Computes only the counts, the running maximum, a histogram of all samples, and data for live
+//! It computes only the counts, the running maximum, a histogram of all samples, and data for live
 //! views and metrics.
 
 use std::io;
@@ -25,7 +25,7 @@ use tardy_tracer::Tap;
 
 use super::ring::Consumer;
 
-/// Number of samples after which a chunk is ended early, so that a backlog cannot make a chunk that
+/// After this number of samples, a chunk ends early, so that a backlog cannot make a chunk that
 /// readers refuse.
 const CHUNK_SAMPLES_MAX: u64 = 65_536;
 
@@ -47,13 +47,13 @@ pub struct SeriesRecorder {
     /// Folds the oldest samples of the series into histograms, in runs with `--disk`.
     rotation: Option<Arc<Rotation>>,
     chunk: Vec<u8>,
-    /// The counts of the part before the run was resumed.
+    /// What was counted before the run was resumed.
     before: Counts,
     tally: Tally,
     failure: Option<StoreFailure>,
 }
 
-/// Counts of the samples from the ring, and the chunk that they go into.
+/// The counts of the samples from the ring, and the chunk to which these samples are added.
 #[derive(Debug)]
 struct Tally {
     keep: KeptSamples,
@@ -63,7 +63,7 @@ struct Tally {
     histogram: Histogram,
     worst: Option<WorstSample>,
     latest: Option<Sample>,
-    /// The ring's bin counts when last read.
+    /// The ring's bin counts when they were last read.
     binned: Vec<u64>,
     /// Receives the samples to explain, in runs with `--explain`.
     tap: Option<Tap>,
@@ -71,8 +71,8 @@ struct Tally {
     watch: Option<Watch>,
 }
 
-/// The samples in the chunk being built. These samples are counted as unstored if the chunk cannot
-/// be written.
+/// The samples in the chunk that is being built. If the chunk cannot be written, these samples are
+/// counted as unstored.
 #[derive(Debug, Default)]
 struct UnwrittenChunk {
     samples: u64,
@@ -87,7 +87,7 @@ impl PreparedSeries {
     /// Creates the series' file in `folder`.
     ///
     /// # Errors
-    /// Returns errors of creating the file.
+    /// Returns an error if the file cannot be created.
     pub fn create(
         folder: &std::path::Path,
         descriptor: Descriptor,
@@ -100,10 +100,10 @@ impl PreparedSeries {
         ))
     }
 
-    /// Makes a series whose oldest samples are folded by `rule`. Continues existing histograms.
+    /// Makes a series whose oldest samples are folded by `rule`. Existing histograms are continued.
     ///
     /// # Errors
-    /// Returns errors of reading existing histograms, and of creating the file.
+    /// Returns an error if existing histograms cannot be read or the file cannot be created.
     pub fn create_rotating(
         folder: &std::path::Path,
         descriptor: Descriptor,
@@ -166,12 +166,13 @@ impl PreparedSeries {
         self.0.tally.tap = Some(tap);
     }
 
-    /// Starts collecting data for a live view, for a run that is judged by `window`.
+    /// Starts collecting data for a live view; `window` is what the run is judged by.
     pub fn watch(&mut self, window: Option<Window>) {
         self.0.tally.watch = Some(Watch::new(&self.0.descriptor, window));
     }
 
-    /// Returns the descriptor of the series. Its start is not the run's start yet.
+    /// Returns the descriptor of the series. Until the series starts, the start in the descriptor
+    /// is not that of the run.
     #[must_use]
     pub fn descriptor(&self) -> &Descriptor {
         self.0.descriptor()
@@ -203,7 +204,7 @@ impl SeriesRecorder {
     /// Creates the series' file in `folder`, for a series whose start is known.
     ///
     /// # Errors
-    /// Returns errors of creating and writing the file.
+    /// Returns an error if the file cannot be created or written.
     pub fn create(
         folder: &std::path::Path,
         descriptor: Descriptor,
@@ -239,7 +240,7 @@ impl SeriesRecorder {
     }
 
     /// Takes the last samples after the measuring thread has ended, and closes the file. Returns
-    /// true once that is done.
+    /// true once the file is closed.
     pub fn try_close(&mut self) -> bool {
         let Some(statement) = self.consumer.closing_statement() else {
             return false;
@@ -262,11 +263,12 @@ impl SeriesRecorder {
     }
 
     /// Computes the number of expected samples from the clock and the grid, or from the started
-    /// cycles, but never from the recorded samples.
+    /// cycles. The recorded samples are never used for this.
     fn count_expected(&mut self, next_due: Option<Nanos>) {
         let (schedule, before) = (&self.descriptor.schedule, self.before.expected);
         if !schedule.is_grid() {
-            // A cycle that has started but not ended is not yet expected to have a sample.
+            // The last started cycle may not have ended, so it is not yet expected to have a
+            // sample.
             let cycles = before + self.consumer.cycles();
             self.tally.counts.expected = if next_due.is_some() {
                 cycles
@@ -412,7 +414,7 @@ impl SeriesRecorder {
         }
     }
 
-    /// Returns why samples could not be stored.
+    /// Returns why some samples could not be stored.
     #[must_use]
     pub fn failure(&self) -> Option<&StoreFailure> {
         self.failure.as_ref()
@@ -466,7 +468,8 @@ impl Tally {
         self.encoder.push(record);
     }
 
-    /// Adds the values that were counted in the ring's bins: they are recorded, but not stored.
+    /// Adds the values that the ring only counted in bins: they are in the histogram and count as
+    /// recorded, but are not stored as samples.
     fn take_bins(&mut self, consumer: &Consumer) {
         for (value, (taken, count)) in self.binned.iter_mut().zip(consumer.bins()).enumerate() {
             let new = count - std::mem::replace(taken, count);

@@ -6,30 +6,32 @@ use std::io;
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
 
-/// Minimum length of a trial. The two clock reads around it then take less than a thousandth of its
-/// time.
+/// Minimum length of a trial. With this length, the two clock reads around it take less than a
+/// thousandth of its time.
 const TRIAL_MIN: Nanos = Nanos::from_micros(100);
 const TRIALS_OF_A_STEP: u64 = 25;
-/// Number of trials of the whole unit, if they take less than [`TRIALS_LENGTH_MAX`] in all.
+/// Number of trials of the whole unit, if all of them together take less than
+/// [`TRIALS_LENGTH_MAX`].
 const TRIALS_OF_THE_UNIT: i64 = 25;
 const TRIALS_LENGTH_MAX: Nanos = Nanos::from_millis(200);
 const TRIALS_OF_THE_UNIT_MIN: i64 = 3;
 const UNIT_CORRECTED_MAX: Nanos = Nanos::from_millis(1);
 const STEPS_MAX: u64 = 1 << 48;
 
-/// The result of a calibration.
+/// What a calibration found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Calibration {
     /// Number of steps of the unit.
     pub steps: u64,
-    /// The shortest time of the unit, including one clock read.
+    /// The shortest time that the unit took, including one clock read.
     #[serde(rename = "measured_ns")]
     pub measured: Nanos,
 }
 
 impl Calibration {
-    /// Returns the relative deviation of the unit from the requested length. The deviation exceeds
-    /// a few percent if a step is longer than the unit, or if no trial was undisturbed.
+    /// Returns by how much the unit deviates from the requested length, relative to that length. It
+    /// exceeds a few percent if a single step takes longer than the unit, or if every trial was
+    /// disturbed.
     #[must_use]
     pub fn deviation(&self, length: Nanos) -> f64 {
         (self.measured - length).get() as f64 / length.get() as f64
@@ -42,7 +44,8 @@ pub(super) fn calibrate(
     mut trial: impl FnMut(u64) -> io::Result<Nanos>,
 ) -> io::Result<Calibration> {
     let mut steps = 1;
-    // Each number of steps gets several trials, because a disturbed trial would seem long enough.
+    // Each number of steps is tried several times, because a single disturbed trial would make too
+    // few steps look long enough.
     let block = loop {
         let block = least(TRIALS_OF_A_STEP, || trial(steps))?;
         if block >= TRIAL_MIN || steps >= STEPS_MAX {
@@ -54,9 +57,10 @@ pub(super) fn calibrate(
     let repeats = (TRIALS_LENGTH_MAX.get() / length.get().max(1))
         .clamp(TRIALS_OF_THE_UNIT_MIN, TRIALS_OF_THE_UNIT) as u64;
     let mut measured = least(repeats, || trial(steps))?;
-    // The clock reads and the call take a relevant share of a short unit, but not of the long
-    // trial, so a short unit is corrected. A long unit is not corrected: the share is negligible,
-    // and its few trials could not distinguish it from a disturbance.
+    // In a short unit, the clock reads and the call take a relevant share of the time, but not in
+    // the long trial. So a short unit is corrected. A long unit is not corrected, because this
+    // share is negligible there, and its few trials could not distinguish the share from a
+    // disturbance.
     let corrected = in_proportion(steps, length, measured);
     if corrected != steps && length < UNIT_CORRECTED_MAX {
         let again = least(repeats, || trial(corrected))?;
@@ -75,7 +79,8 @@ fn least(repeats: u64, mut trial: impl FnMut() -> io::Result<Nanos>) -> io::Resu
     Ok(least)
 }
 
-/// Returns the number of steps that take `length`, if `steps` took `took`; at least one.
+/// Returns the number of steps that take `length`, if `steps` steps took the time `took`; at least
+/// one.
 fn in_proportion(steps: u64, length: Nanos, took: Nanos) -> u64 {
     let (length, took) = (length.get().max(0) as u128, took.get().max(1) as u128);
     ((u128::from(steps) * length + took / 2) / took).clamp(1, u128::from(STEPS_MAX)) as u64
@@ -109,8 +114,8 @@ mod tests {
             let found = calibrate(Nanos(length), machine(step_ps, fixed)).unwrap();
             let exact = (found.steps * step_ps / 1000) as i64 + fixed;
             let step = (step_ps / 1000) as i64 + 1;
-            // If there are few trials of the unit, each may be disturbed. The number of steps then
-            // comes from the long trial alone.
+            // If the unit is tried only a few times, all of these trials may be disturbed. In this
+            // case, the number of steps comes from the long trial alone.
             let tolerance = step + fixed + length / 500;
             prop_assert!((exact - length).abs() <= tolerance || found.steps == 1, "{exact} for {length}, steps of {step_ps} ps: {found:?}");
         }

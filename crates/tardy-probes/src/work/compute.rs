@@ -2,8 +2,8 @@
 
 use std::hint::black_box;
 
-/// A chain of multiplications and shifts. Each needs the result of the previous one, so that no CPU
-/// does two at once.
+/// A chain of multiplications and shifts. Each operation needs the result of the previous one, so a
+/// CPU cannot do two operations at the same time.
 #[derive(Debug)]
 pub(super) struct Compute(u64);
 
@@ -12,7 +12,7 @@ impl Compute {
         Self(1)
     }
 
-    /// Continues the chain by this many steps.
+    /// Extends the chain by this many steps.
     #[inline]
     pub(super) fn step(&mut self, steps: u64) {
         let mut value = self.0;

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// A cache line of 64 bytes, the size on nearly every CPU that runs Linux. The first word is the
+/// A cache line of 64 bytes, the size on nearly every CPU that runs Linux. Its first word is the
 /// index of the line to read next.
 #[derive(Debug, Clone, Default)]
 #[repr(align(64))]
@@ -13,8 +13,8 @@ struct Line(u32);
 
 const LINE_BYTES: u64 = 64;
 
-/// A cycle through all lines of an area in random order. Prefetchers cannot predict the next line,
-/// and a read cannot start before the previous one has ended.
+/// All lines of an area of memory, linked to a cycle in random order. Prefetchers cannot predict
+/// the next line, and a read cannot start before the previous one has ended.
 #[derive(Debug)]
 pub(super) struct Memory {
     lines: Vec<Line>,
@@ -35,8 +35,8 @@ impl Memory {
         Self { lines, at: 0 }
     }
 
-    /// Continues the walk by this many lines, so a unit does not read the lines that the previous
-    /// unit has just cached.
+    /// Continues the walk by this many lines. A unit thus does not read the lines that the previous
+    /// unit has just brought into the caches.
     #[inline]
     pub(super) fn step(&mut self, steps: u64) {
         let mut at = self.at;

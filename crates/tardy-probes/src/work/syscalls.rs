@@ -3,11 +3,10 @@
 use std::ffi::CStr;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 
-/// A path that exists on every system. Its attributes are in memory, so that no step waits for a
-/// disk.
+/// A path that exists on every system. Its attributes are in memory, so no step waits for a disk.
 const PATH: &CStr = c"/proc/self";
 
-/// Each step writes a byte into a pipe and reads it again (which takes a mutex of the kernel
+/// Each step writes a byte into a pipe and reads it again (which takes a mutex in the kernel
 /// twice), and asks for a file's attributes by its path.
 #[derive(Debug)]
 pub(super) struct SystemCalls {

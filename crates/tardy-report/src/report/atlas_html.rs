@@ -1,5 +1,5 @@
-//! An atlas as one self-contained HTML file: a heat map of the largest latency, and a heat map of
-//! the 99.9 % latency. The file contains no time and no path, so equal atlases give equal files.
+//! An atlas as one self-contained HTML file, with one heat map of the largest latency and one of
+//! the 99.9th percentile. The file contains no time and no path, so equal atlases give equal files.
 
 use maud::{Markup, html};
 use tardy_core::units::Nanos;
@@ -48,8 +48,9 @@ pub fn page(atlas: &Atlas) -> String {
 }
 
 fn style() -> String {
-    // The colours of the lower half of the levels are close to the background, and those of the
-    // upper half to the text. Text on the upper half is therefore drawn in the background's colour.
+    // The colours of the lower levels are close to the background colour, and the colours of the
+    // upper levels are close to the text colour. On the upper levels, text is therefore drawn in
+    // the background colour.
     let levels = |level: usize| {
         let ink = if level >= HEAT_LEVELS / 2 {
             "--surface"
@@ -112,7 +113,7 @@ fn heat_cell(
     html! { td class=[class] title=(told(cell, kernel, load)) { (word(cell, shown)) } }
 }
 
-/// Returns all known facts about a cell.
+/// Returns everything that is known about a cell.
 fn told(cell: &AtlasCell, kernel: &str, load: &str) -> String {
     let Some(numbers) = &cell.numbers else {
         return format!("{kernel} under {load}: no samples");
@@ -147,7 +148,8 @@ fn capital(text: &str) -> String {
         .unwrap_or_default()
 }
 
-/// A scale from the smallest to the largest value. Its levels differ by a constant factor.
+/// A scale from the smallest to the largest value. The levels of the scale differ by a constant
+/// factor.
 #[derive(Debug, Clone, Copy)]
 struct LogScale {
     least: f64,
@@ -174,7 +176,7 @@ impl LogScale {
         (steps.max(0.0) as usize).min(HEAT_LEVELS - 1)
     }
 
-    /// Returns the smallest value of a level.
+    /// Returns the smallest value that belongs to a level.
     fn from(self, level: usize) -> String {
         tardy_core::units::three_digits((self.least * self.step.powi(level as i32)).round())
     }

@@ -11,10 +11,11 @@ use super::table::Table;
 /// Text of a cell without samples.
 const NOTHING: &str = "-";
 
-/// Minimum number of replicas per side for which a change can be distinguished from chance.
+/// Minimum number of replicas on each side. With fewer, a change cannot be distinguished from
+/// chance.
 const REPLICAS_MIN: u32 = 4;
 
-/// The statistic of a cell that a table shows.
+/// The statistic that a table shows for each cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CellStatistic {
     Max,
@@ -201,7 +202,7 @@ pub(super) fn kernel_row(kernel: &tardy_results::atlas::AtlasKernel) -> Vec<Stri
     ]
 }
 
-/// Returns what is missing or differs from the request.
+/// Returns notes about kernels that are left out, and about cells in which replicas have no result.
 pub(super) fn remarks(atlas: &Atlas) -> Vec<String> {
     let mut remarks: Vec<String> = atlas
         .absent
@@ -232,7 +233,7 @@ pub(super) fn notes(atlas: &Atlas) -> Vec<String> {
         .collect()
 }
 
-/// Returns a note on the delays that a probe with a wake-up every `period` cannot see.
+/// Returns a note on the delays that a probe cannot see if it wakes up only every `period`.
 #[must_use]
 pub fn sampling_gap(period: tardy_core::units::Nanos) -> String {
     format!(

@@ -13,11 +13,11 @@ use super::screen::push_wrapped;
 use super::summary_text::word;
 use super::table::Table;
 
-/// Maximum number of threads in a table. The number of further threads follows in a line.
+/// Maximum number of threads in a table. One more line gives the number of further threads.
 const ROWS_MAX: usize = 16;
-/// Number of threads whose parts are shown.
+/// Number of threads for which the parts of the latency are shown.
 const PARTS_MAX: usize = 4;
-/// Column heads of the parts, in the order of [`Parts::NAMES`].
+/// Column headings of the parts, in the order of [`Parts::NAMES`].
 const PARTS: [&str; Parts::NAMES.len()] = ["set late", "slack", "timer", "waking", "switch"];
 
 /// Returns the result as text, in lines of at most `columns`.
@@ -54,8 +54,8 @@ pub fn text(result: &AttachResult, columns: usize) -> String {
     out
 }
 
-/// Writes first why the program is late, if its longest cycle was blocked longer than the worst
-/// wake-up took.
+/// Starts with the reason why the program is late, if its longest cycle was blocked longer than the
+/// worst wake-up took.
 fn cycle_headline(out: &mut String, result: &AttachResult, columns: usize) {
     let worst_wake_up = result.all.map_or(Nanos::ZERO, |all| all.max_ns);
     if let Some(longest) = result
@@ -175,7 +175,7 @@ fn threads(result: &AttachResult, all: Figures, columns: usize) -> String {
 }
 
 fn parts(out: &mut String, result: &AttachResult, columns: usize) {
-    // If the time between two functions was measured, the parts are shown with the cycles.
+    // If the time between two functions was measured, the parts are shown together with the cycles.
     if result.functions.is_some() {
         return;
     }
@@ -210,7 +210,7 @@ fn parts(out: &mut String, result: &AttachResult, columns: usize) {
     out.push_str(&table.chosen(columns, &["switch", "timer", "slack", "set late", "waking"]));
 }
 
-/// Writes how many calls of the two functions were not measured, and why.
+/// Writes how many calls of the two functions could not be measured, and why.
 fn marks(out: &mut String, result: &AttachResult, columns: usize) {
     let (Some([from, to]), Some(marks)) = (&result.functions, result.cycles.marks) else {
         return;

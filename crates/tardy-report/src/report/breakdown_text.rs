@@ -1,4 +1,5 @@
-//! The three sources of latency side by side, each with the phase of the run that isolated it.
+//! Shows the three sources of latency side by side, each with the phase of the run that isolated
+//! it.
 
 use std::fmt::Write as _;
 

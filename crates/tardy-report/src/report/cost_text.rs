@@ -154,9 +154,9 @@ fn row(
     cells
 }
 
-/// Returns the share of an instruction count that passed while the emulated machine waited. The
-/// count includes this share, because the machine's clock advances while it waits. The text is
-/// empty if the share is negligible.
+/// Returns which share of an instruction count was counted while the emulated machine was idle. The
+/// count includes this share, because the machine's clock also advances while the machine is idle.
+/// The text is empty if this share is negligible.
 fn waiting(metric: &MetricSummary) -> String {
     metric
         .idle_share

@@ -17,9 +17,9 @@ use super::table::Table;
 
 /// Maximum number of rows in the table of threads.
 const ROWS_MAX: usize = 8;
-/// Maximum number of wait places shown.
+/// Maximum number of wait places that are shown for a thread.
 const PLACES_MAX: usize = 3;
-/// Number of intervals of a cycle on the screen of `attach`.
+/// Maximum number of intervals of a cycle that the screen of `attach` shows.
 pub(super) const STRETCHES_OF_SCREEN: usize = 3;
 /// Maximum number of chains that are listed.
 pub(super) const CHAINS_MAX: usize = 3;
@@ -108,8 +108,8 @@ pub(super) fn rules(out: &mut String, loops: &[LoopRow], columns: usize) {
     }
 }
 
-/// Formats a chain, as in "irq eth0 -> recv/12 -> motor/14: 412 us, of which motor/14 waited 380 us
-/// for the CPU behind kworker/1:2/99; last link 380 us".
+/// Formats a chain, such as "irq eth0 -> recv/12 -> motor/14: 412 us, of which motor/14 waited 380
+/// us for the CPU behind kworker/1:2/99; last link 380 us".
 #[must_use]
 pub fn chain_words(chain: &WakeUpChain) -> String {
     let first = match (&chain.origin, chain.is_longer) {
@@ -213,8 +213,8 @@ fn words(stretch: &Stretch) -> String {
             let by = by.map_or_else(String::new, |by| format!(", until {by} woke it up"));
             format!("{length} in {} ({}){by}", place.call, place.function)
         }
-        // The text names no single cause, because a late timer interrupt may have caused a part of
-        // the interval.
+        // The text does not name a single cause, because a late timer interrupt may have caused a
+        // part of the interval.
         (StretchKind::WakeUp, _) => match by {
             Some(by) => format!("{length}; {by} had the CPU last"),
             None => format!("{length}; the CPU was idle"),
@@ -227,7 +227,7 @@ fn words(stretch: &Stretch) -> String {
     }
 }
 
-/// Heads of the columns of [`cells`].
+/// Headings of the columns that [`cells`] returns.
 pub(super) const HEAD: [&str; 9] = [
     "cycles of",
     "cycles",
@@ -240,7 +240,7 @@ pub(super) const HEAD: [&str; 9] = [
     "sum blocked",
 ];
 
-/// Returns the response times of a thread, and the totals of their parts.
+/// Returns the cells with the response times of a thread and the totals of their parts.
 pub(super) fn cells(row: &CycleRow) -> [String; HEAD.len()] {
     [
         thread(&row.name, row.thread),
@@ -255,7 +255,8 @@ pub(super) fn cells(row: &CycleRow) -> [String; HEAD.len()] {
     ]
 }
 
-/// Describes the sleeps inside cycles by wait place, in lines that add up to all sleeps.
+/// Describes the sleeps inside cycles. Each of the first [`PLACES_MAX`] places at which the thread
+/// waited has a line, and all other places share one, so the lines add up to all sleeps.
 pub(super) fn blocked_lines(row: &CycleRow) -> Vec<String> {
     let shown = row.blocked_in.len().min(PLACES_MAX);
     let (places, rest) = row.blocked_in.split_at(shown);
@@ -287,12 +288,12 @@ fn blocked_words(place: &str, sleeps: u64, sum: Nanos, max: Nanos) -> String {
     format!("blocked in {place}: {sleeps} times, {sum} in all, {max} at most")
 }
 
-/// Names the wait place between cycles.
+/// Names the place at which the thread waits between cycles.
 pub(super) fn ends_in(place: &WaitPlace) -> String {
     format!("cycles end in {} ({})", place.call, place.function)
 }
 
-/// Writes the response times of each thread, and the wait places of the first thread.
+/// Writes the response times of each thread, and the places at which the first thread waited.
 pub(super) fn rows(out: &mut String, threads: &[CycleRow], columns: usize) {
     if threads.is_empty() {
         return;

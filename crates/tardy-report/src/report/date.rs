@@ -37,7 +37,7 @@ pub fn from_rfc_2822(text: &str) -> Option<Nanos> {
 }
 
 fn written(realtime: Nanos, format: &str) -> String {
-    // 64 bits of ns are 292 years, and jiff's calendar reaches the year 9999, so the conversion
+    // 64 bits of ns span 292 years, and jiff's calendar reaches the year 9999, so the conversion
     // cannot fail.
     Timestamp::from_nanosecond(realtime.get().into())
         .unwrap_or_default()

@@ -1,5 +1,6 @@
-//! The findings of `tardy doctor` as text. On one screen, the most important findings are complete,
-//! and the others are listed by name. On request, all findings are complete.
+//! The findings of `tardy doctor` as text. If the text must fit one screen, the most important
+//! findings are shown in full, and the others are listed by name. On request, all findings are
+//! shown in full.
 
 use tardy_machine::checks::{Finding, Importance, State};
 use tardy_results::doctor::Diagnosis;
@@ -10,7 +11,7 @@ use super::screen::{Screen, push_wrapped};
 const INDENT: usize = 8;
 
 /// Returns the findings as text. With `is_all`, it has every row of the table. Otherwise it fits
-/// the screen, provided that one complete finding fits.
+/// the screen, unless even one complete finding is too long.
 #[must_use]
 pub fn text(diagnosis: &Diagnosis, screen: Screen, is_all: bool) -> String {
     let faults: Vec<&Finding> = diagnosis.faults().collect();
@@ -105,8 +106,8 @@ impl Page {
         );
     }
 
-    /// Writes the findings that did not fit, the important ones by name, and the checks that could
-    /// not read their files.
+    /// Writes which findings did not fit, the important ones by name, and which checks could not
+    /// read their files.
     fn footer(&mut self, diagnosis: &Diagnosis, left: &[&Finding]) {
         for importance in [Importance::Fatal, Importance::High, Importance::Medium] {
             let names: Vec<&str> = left
@@ -183,7 +184,7 @@ impl Page {
         }
     }
 
-    /// Writes a word in the first column, and text beside it.
+    /// Writes a word in the first column, and the text beside it.
     fn entry(&mut self, head: &str, text: &str) {
         let start = self.out.len();
         self.line(INDENT, text);
@@ -233,7 +234,7 @@ pub(super) fn word(importance: Importance) -> &'static str {
     }
 }
 
-/// Makes a whole sentence of `why`: a capital letter at the start, and a full stop at the end.
+/// Makes a whole sentence of `why`, with a capital letter at the start and a full stop at the end.
 fn sentence(why: &str) -> String {
     let mut letters = why.chars();
     letters.next().map_or_else(String::new, |first| {
@@ -348,7 +349,7 @@ mod tests {
             false,
         );
         assert_eq!(whole.matches("should be C1 at most").count(), 30);
-        // Even a screen that is too small for a finding shows one.
+        // Even if the screen is too small for a finding, one finding is shown.
         assert_eq!(
             text(&diagnosis(30), screen(5), false)
                 .matches("should be")

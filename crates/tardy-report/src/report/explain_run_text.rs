@@ -213,7 +213,7 @@ fn warnings_of_trace(tracing: &TracingRecord) -> Vec<String> {
 
 /// Maximum number of rows in the table of stacks.
 const STACKS_SHOWN: usize = 8;
-/// Maximum number of functions shown of a stack; the innermost ones are shown.
+/// Maximum number of functions that are shown of a stack, starting with the innermost.
 const FUNCTIONS_SHOWN: usize = 6;
 
 fn stacks(out: &mut String, rows: &[StackRow], all: u64) {
@@ -243,7 +243,7 @@ fn stacks(out: &mut String, rows: &[StackRow], all: u64) {
     }
 }
 
-/// Joins functions, innermost first.
+/// Joins the names of functions, innermost first.
 fn way(functions: &[String]) -> String {
     let shown: Vec<&str> = functions
         .iter()
@@ -272,7 +272,7 @@ pub(super) fn second_opinion_head(opinion: &SecondOpinion) -> String {
     )
 }
 
-/// Returns how far the trace agrees with timerlat, for the two parts of a latency.
+/// Returns how well the trace agrees with timerlat; both parts of a latency are compared.
 pub(super) fn second_opinions(opinion: &SecondOpinion) -> [(&'static str, String); 2] {
     [
         ("to its timer's function", opinion.interrupt),
@@ -300,7 +300,7 @@ pub(super) fn rules_head(looped: &LoopRow) -> String {
     format!("Rules of a real-time loop broken by {}", loop_name(looped))
 }
 
-/// Returns what the kernel's own monitors reported of a loop, if any was enabled.
+/// Returns what the kernel's own monitors reported about a loop, if any was enabled.
 pub(super) fn monitors(looped: &LoopRow) -> Option<String> {
     let reports = looped
         .monitors
@@ -318,7 +318,7 @@ pub(super) fn loop_name(looped: &LoopRow) -> String {
     format!("{}{id} ({priority})", looped.thread)
 }
 
-/// Describes a late sample: the holders of the CPU as a time line, sections, and functions.
+/// Describes a late sample: a time line of who had the CPU, then sections and functions.
 #[must_use]
 pub fn late_sample(name: &str, story: &SampleStory) -> String {
     let mut out = String::new();
@@ -381,7 +381,7 @@ pub fn late_sample(name: &str, story: &SampleStory) -> String {
     out
 }
 
-/// Maximum numbers of sections and functions that are shown of a sample.
+/// Maximum numbers of sections and functions that are shown for a sample.
 const SECTIONS_SHOWN: usize = 4;
 const EXECUTED_SHOWN: usize = 10;
 

@@ -14,7 +14,7 @@ use tardy_trace::explain::DueFrom;
 use super::explain_run_text::places;
 use super::table::Table;
 
-/// Maximum number of holders in the table. The others are summed up.
+/// Maximum number of holders in the table. The other holders are added up in one row.
 const HOLDERS_SHOWN: usize = 8;
 /// Width of the bar beside a time line.
 const BAR: usize = 32;
@@ -49,7 +49,7 @@ pub(super) fn time(ns: u64) -> String {
     super::advise::words::time(ns as f64)
 }
 
-/// Formats a period, which need not be a whole number of ns.
+/// Formats a period, which may be a fraction of a ns.
 fn time_of(ns: f64) -> String {
     super::advise::words::time(ns)
 }
@@ -102,7 +102,7 @@ fn head(out: &mut String, explanation: &Explanation) {
     }
 }
 
-/// Describes how many samples or wake-ups are ranked, and why these.
+/// Describes how many samples or wake-ups are ranked, and how these were chosen.
 pub(super) fn ranked(count: u64, what: &str, threshold: Threshold) -> String {
     let above = time(threshold.above_ns.get().unsigned_abs());
     let several = if count == 1 { "" } else { "s" };
@@ -121,7 +121,7 @@ pub(super) fn ranked(count: u64, what: &str, threshold: Threshold) -> String {
     }
 }
 
-/// Formats the median, 99 % and largest latency.
+/// Formats the median, the 99th percentile and the largest latency.
 pub(super) fn late_by(late: Lateness) -> String {
     format!(
         "median {}, 99 % {}, worst {}",
@@ -145,7 +145,7 @@ pub(super) fn largest_cause(rows: &[HolderRow], lateness: Option<Lateness>) -> O
     ))
 }
 
-/// Writes the samples or wake-ups below the threshold, for comparison.
+/// Writes a comparison with the samples or wake-ups below the threshold.
 pub(super) fn ordinary(out: &mut String, ordinary: Option<&Ordinary>, what: &str) {
     let Some(ordinary) = ordinary else {
         return;
@@ -159,15 +159,15 @@ pub(super) fn ordinary(out: &mut String, ordinary: Option<&Ordinary>, what: &str
     component_table(out, &ordinary.components, ordinary.lateness.sum_ns);
 }
 
-/// Returns the warnings about a trace. If `is_evidence`, the trace has only pages around the worst
-/// samples. Such a trace has gaps although nothing was lost.
+/// Returns the warnings about a trace. If `is_evidence`, the trace contains only the pages around
+/// the worst samples. Such a trace has gaps although no events were lost.
 fn warnings(explanation: &Explanation, is_evidence: bool) -> Vec<String> {
     let (trace, counts) = (&explanation.trace, &explanation.wake_ups);
     let mut warnings = Vec::new();
     if is_evidence {
         warnings.push(
             "the run kept the trace only around its worst samples, so the figures cover only these \
-             samples, and the rest of the trace is shown as lost; `tardy explain RUN` covers all \
+             samples, and wake-ups that span a gap have no latency; `tardy explain RUN` covers all \
              samples"
                 .to_owned(),
         );
@@ -179,8 +179,8 @@ fn warnings(explanation: &Explanation, is_evidence: bool) -> Vec<String> {
         };
         let remedy = "record with a larger buffer (trace-cmd record -b), or fewer events";
         warnings.push(format!(
-            "{counted} were lost at {} in the trace; the holders of the CPU are unknown there; \
-             {remedy}",
+            "{counted} were lost at {} in the trace; wake-ups that were under way there have no \
+             latency; {remedy}",
             places(trace.losses)
         ));
     }
@@ -280,7 +280,7 @@ pub(super) fn holders(out: &mut String, rows: &[HolderRow], all: u64, unexplaine
 }
 
 fn percent(part: u64, all: u64) -> String {
-    // A table left-aligns its first column, so the numbers in it are padded here.
+    // A table left-aligns its first column, so the numbers in this column are padded here.
     format!("  {:>7}", share(part, all))
 }
 
@@ -300,7 +300,7 @@ fn holder_of(row: &HolderRow) -> String {
     words::holder(&row.holder)
 }
 
-/// Writes the latency by component.
+/// Writes how much of the latency each component caused.
 pub(super) fn components(out: &mut String, rows: &[ComponentRow], all: u64) {
     out.push_str("\nParts of the latency\n");
     component_table(out, rows, all);
@@ -369,8 +369,8 @@ fn worst(out: &mut String, place: usize, story: &Story) {
     }
 }
 
-/// Returns the position of a piece in a bar. Every piece gets at least one mark, however short it
-/// is.
+/// Returns where a piece of the latency lies in a bar. Every piece gets at least one mark, however
+/// short it is.
 pub(super) fn bar(piece: &StoryPiece, whole: u64) -> String {
     let column = |ns: u64| (ns as f64 / whole.max(1) as f64 * BAR as f64) as usize;
     let start = column(piece.start_ns).min(BAR - 1);
@@ -408,8 +408,8 @@ pub(super) fn broken_head(rule: &RuleRow) -> String {
     )
 }
 
-/// Returns a line with the rules that the loop kept, and a line for each rule that could not be
-/// checked.
+/// Returns one line with all rules that the loop followed, and one line for each rule that could
+/// not be checked.
 pub(super) fn not_broken(rules: &[RuleRow]) -> Vec<String> {
     let kept: Vec<&str> = rules
         .iter()

@@ -20,13 +20,14 @@ const OWN_STYLE: &str = "figure{margin:1rem 0 2rem}figcaption p{margin:.2rem \
                          0}svg{width:100%;max-width:68rem;height:auto;font-family:inherit}.\
                          swatch{display:inline-block;width:1.1rem;height:.28rem;border-radius:2px;\
                          margin-right:.4rem;vertical-align:middle}.legend span{white-space:normal}";
-/// Maximum numbers of boards (the worst) and builds (the last) in the map, and of drawn changes.
+/// Three limits: how many boards the map shows (the worst), how many builds it shows (the last),
+/// and how many changes are drawn.
 const BOARDS_SHOWN: usize = 50;
 const BUILDS_SHOWN: usize = 40;
 const CHANGES_SHOWN: usize = 20;
-/// Number of values at the start of each series with which later values are compared.
+/// Number of values at the start of each series that serve as the reference for later values.
 const FIRST: usize = 8;
-/// The smallest difference for each colour of a cell after the first colour.
+/// For each colour of a cell except the first, the smallest increase that the colour stands for.
 const LEVELS: [f64; HEAT_LEVELS - 1] = [0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0];
 /// Width and height of a chart in px.
 const SIZE: (f64, f64) = (1080.0, 320.0);
@@ -106,15 +107,15 @@ fn map(found: &History) -> Markup {
     }
 }
 
-/// A row of the map: the relative increase of a board's numbers in each shown build; `None` if the
-/// board did not run the build.
+/// A row of the map: for each shown build, by which fraction the board's numbers are higher than in
+/// its first builds; `None` if the board did not run the build.
 struct Row<'a> {
     board: &'a str,
     shares: Vec<Option<f64>>,
 }
 
 impl Row<'_> {
-    /// Returns the share in the last build that the board ran.
+    /// Returns the increase in the last build that the board ran.
     fn last(&self) -> f64 {
         self.shares
             .iter()
@@ -176,7 +177,7 @@ fn told(found: &History, change: &LastingChange, index: usize) -> Markup {
     }
 }
 
-/// Draws a chart with its legend and its numbers. `index` distinguishes the drawings of a page.
+/// Draws a chart with its legend and its numbers. `index` tells the drawings of a page apart.
 pub(super) fn drawn(chart: &Chart, index: usize) -> Markup {
     let (scene, _) = draw(chart, SIZE, Frame::Plot);
     html! {

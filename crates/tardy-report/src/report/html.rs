@@ -6,7 +6,7 @@
 //!
 //! After the first zoom, the script draws the extremes on a canvas, as rectangles with a column per
 //! pixel. An SVG path that changes with every frame would be too slow: the browser would rasterise
-//! it again in every tile that it touches. Printed pages get paths.
+//! it again in every tile that it touches. On printed pages, the extremes are drawn as paths.
 
 mod comparison;
 mod costs;
@@ -43,7 +43,7 @@ use tardy_chart::model::{Chart, Kind};
 pub(super) const STYLE: &str = include_str!("html/style.css");
 const SCRIPT: &str = include_str!("html/script.js");
 
-/// The kinds of charts of each run, in their order.
+/// The kinds of charts that each run has, in the order in which the page shows them.
 const KINDS: [Kind; 8] = [
     Kind::Timeline,
     Kind::CpuMap,
@@ -55,9 +55,9 @@ const KINDS: [Kind; 8] = [
     Kind::Cdf,
 ];
 
-/// Returns the complete HTML file. `comparison` compares the other runs with the first one, or
-/// contains the reason why they cannot be compared. `why` explains the difference of two watched
-/// guests. `now` is the time at which the file is made.
+/// Returns the complete HTML file of a report. `comparison` compares the other runs with the first
+/// one, or contains the reason why they cannot be compared. `why` explains the difference of two
+/// watched guests. `now` is the time at which the file is made.
 #[must_use]
 pub fn page(
     runs: &[RunData],
@@ -149,7 +149,7 @@ fn whole(
     .around(&body)
 }
 
-/// Smallest number of runs that the page shows in rows instead of columns.
+/// From this number of runs on, the page shows runs in rows instead of columns.
 const IN_ROWS_FROM: usize = 3;
 
 /// Returns the content policy, which allows only the page's own script.
@@ -160,7 +160,7 @@ fn scripts() -> String {
     )
 }
 
-/// The chart next to the verdict. The section of its probe does not repeat it.
+/// The chart next to the verdict. The section about its probe does not show this chart again.
 #[derive(Debug, Clone, Copy)]
 enum Lead<'a> {
     /// The chart of all probes of a run.
@@ -169,8 +169,9 @@ enum Lead<'a> {
 }
 
 impl<'a> Lead<'a> {
-    /// Chooses the chart. For one run, it shows all probes if there are several, otherwise the
-    /// loads if there are several, otherwise the tail. For several runs, it shows their tails.
+    /// Chooses the chart for the top of the page. If there is one run, it shows all probes if there
+    /// are several, otherwise the loads if there are several, otherwise the tail. If there are
+    /// several runs, it shows their tails.
     fn of(runs: &'a [RunData]) -> Option<Self> {
         let probe = runs
             .iter()
@@ -244,12 +245,12 @@ impl Row {
     }
 }
 
-/// Kinds of charts that are unfolded for each probe if there are several probes. The chart of bars
-/// is unfolded, too.
+/// Kinds of charts that are unfolded for each probe when the report has several probes. The chart
+/// of bars is unfolded, too.
 const KINDS_OPEN: [Kind; 2] = [Kind::Timeline, Kind::Ccdf];
 
 /// Returns the charts of one probe, without the chart next to the verdict. With `is_folded`, only
-/// some charts are unfolded, to keep a page with several probes readable.
+/// some charts are unfolded, because a page with several probes would become too long otherwise.
 fn probe_section(
     runs: &[RunData],
     probe: &str,
@@ -265,7 +266,8 @@ fn probe_section(
         build::together(runs, probe).map(|chart| figures.add(chart))
     };
     let mut rows: Vec<Row> = Vec::new();
-    // If each CPU has its own colour, the time line already shows what the map of CPUs would show.
+    // If each CPU has its own colour, the map of CPUs is left out, because the time line already
+    // shows the same.
     let has_map = runs
         .iter()
         .filter_map(|run| run.probe(probe))

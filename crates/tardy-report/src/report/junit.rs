@@ -9,9 +9,9 @@ use tardy_chart::xml::escape;
 pub enum Outcome {
     /// The test passed.
     Passed,
-    /// The test failed, with the reason.
+    /// The test failed; contains the reason.
     Failed(String),
-    /// The test was not decided, with the reason.
+    /// The test came to no decision; contains the reason.
     Skipped(String),
 }
 
@@ -115,7 +115,7 @@ impl Display for Case {
         if self.output.is_empty() {
             return Ok(());
         }
-        // The text is an element and not an attribute, in which line breaks would become blanks.
+        // The text is in an element, because line breaks in an attribute would become blanks.
         let lines: Vec<String> = self.output.split('\n').map(escape).collect();
         writeln!(
             out,

@@ -12,7 +12,8 @@ use tardy_results::lab_app::{
 use super::screen::push_wrapped;
 use super::table::Table;
 
-/// Returns the table and its notes, in lines of at most `columns`. `out` is the guests' folder.
+/// Returns the table and its notes, in lines of at most `columns` characters. `out` is the guests'
+/// folder.
 #[must_use]
 pub fn text(found: &LabApp, out: &Path, columns: usize) -> String {
     let mut text = String::new();
@@ -115,7 +116,8 @@ fn by_margin(kernel: &AppKernel) -> String {
         .map_or_else(String::new, |margin| format!(", {margin}"))
 }
 
-/// Returns the largest latency of a cell, marked if the deadline was missed or is undecided.
+/// Returns the largest latency of a cell, with a mark if the deadline was missed or the outcome is
+/// undecided.
 fn cell_word(cell: &AppCell) -> String {
     let outcome = |wanted: Outcome| cell.runs.iter().any(|run| run.outcome == Some(wanted));
     let mark = if outcome(Outcome::Failed) {
@@ -149,7 +151,7 @@ fn place(kernel: &str, run: &AppRun, found: &LabApp) -> String {
     }
 }
 
-/// Returns how the program ended, with the number of guests for each way.
+/// Returns how the program ended in the guests, with the number of guests for each outcome.
 fn ends(found: &LabApp) -> String {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for (_, _, run) in runs(found).filter(|(_, _, run)| run.outcome.is_some()) {
@@ -191,7 +193,7 @@ fn judged(found: &LabApp) -> String {
     format!("judged by {judge}, whose trace is part of the guest's work")
 }
 
-/// Returns commands for the guest with the largest latency.
+/// Returns commands that examine the guest with the largest latency.
 fn next(found: &LabApp, out: &Path) -> String {
     let worst = runs(found).max_by_key(|(_, _, run)| run.max_ns);
     worst.map_or_else(String::new, |(_, _, run)| {

@@ -143,8 +143,8 @@ fn table(comparison: &CostComparison, metrics: &[&MetricResult]) -> String {
     table.text()
 }
 
-/// Returns the geometric mean of the costs of `variant` divided by those of `first`, minus 1, over
-/// the metrics that both have; `None` if there are none.
+/// Returns the fraction by which `variant` costs more than `first`: the geometric mean, minus 1, of
+/// the ratios over all metrics that both have; `None` if they have no metric in common.
 fn mean_excess(first: &CostVariant, variant: &CostVariant) -> Option<f64> {
     let logarithms: Vec<f64> = variant
         .metrics
@@ -258,7 +258,7 @@ mod tests {
             "{text}"
         );
         assert!(rows.contains(&vec!["stat", "1000", "-"]), "{text}");
-        // Only null-call was measured on both.
+        // Only null-call was measured on both sides.
         assert!(
             rows.contains(&vec!["geometric", "mean", "+5.0", "%"]),
             "{text}"

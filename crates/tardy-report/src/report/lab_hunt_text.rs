@@ -1,10 +1,11 @@
-//! The result of a hunt, as text: the longest section beside the census and the random control, and
-//! the findings with their reproducers.
+//! The result of a hunt, as text: the longest section compared with the census and with the random
+//! control, and the findings with their reproducers.
 
 use std::path::Path;
 
 use tardy_core::units::Nanos;
 use tardy_results::lab_hunt::{Finding, LabHunt, Search};
+use tardy_run::operations::Program;
 
 use super::screen::push_wrapped;
 use super::table::Table;
@@ -100,7 +101,7 @@ fn headline(found: &LabHunt) -> String {
 }
 
 fn lines(finding: &Finding, out: &Path) -> Vec<String> {
-    let result = &finding.reduced;
+    let result = &finding.result;
     let section = result.longest();
     let latency = result
         .largest_latency_ns
@@ -111,15 +112,17 @@ fn lines(finding: &Finding, out: &Path) -> Vec<String> {
     let folder = folder.display();
     let mut lines = vec![
         format!(
-            "{}: section {}{latency}; {} of {} runs equal; found after other programs with {}",
+            "{}: section {}{latency}; {} of {} runs equal; {} when it was found",
             finding.folder,
             result.longest_ns(),
             finding.equal,
             finding.repeats,
             finding.found_ns
         ),
-        format!("  program  {}", result.program),
+        reduction(finding),
     ];
+    let programs = finding.reduced.iter();
+    lines.extend(programs.map(|program| format!("  program  {program}")));
     lines.extend(section.map(|section| {
         format!(
             "  section  {} (begins in the task {})",
@@ -131,6 +134,27 @@ fn lines(finding: &Finding, out: &Path) -> Vec<String> {
          --allow operations"
     ));
     lines
+}
+
+/// Returns a line about the progress of the reduction.
+fn reduction(finding: &Finding) -> String {
+    let operations = |programs: &[Program]| {
+        let steps = programs.iter().map(|program| program.0.len());
+        steps.sum::<usize>()
+    };
+    let end = if finding.is_complete {
+        ""
+    } else {
+        " (the maximum: shorter programs may exist)"
+    };
+    format!(
+        "  reduced  from {} programs ({} operations) to {} ({}), in {} guests{end}",
+        finding.found.len(),
+        operations(&finding.found),
+        finding.reduced.len(),
+        operations(&finding.reduced),
+        finding.reductions
+    )
 }
 
 #[cfg(test)]
@@ -186,10 +210,17 @@ mod tests {
             searches: vec![search(true, 30_000, 0), search(false, 15_000, 2)],
             findings: vec![Finding {
                 call_path: "begin -> end".to_owned(),
-                found: "timers=300,kill".parse().unwrap(),
+                found: ["sleep=5,fork=9", "kill", "timers=300,kill"]
+                    .map(|text| text.parse().unwrap())
+                    .to_vec(),
                 found_ns: Nanos(30_000_000),
-                reduced: result("timers=150", 29_000),
+                reduced: ["fork=4", "timers=150"]
+                    .map(|text| text.parse().unwrap())
+                    .to_vec(),
+                result: result("timers=150", 29_000),
                 reductions: 9,
+                reductions_max: 9,
+                is_complete: false,
                 repeats: 3,
                 equal: 3,
                 folder: "findings/001".to_owned(),
@@ -201,7 +232,9 @@ search  programs  a minute  longest section  of census  largest latency  call pa
 guided       160        80          30.0 ms     3.00 x          27.0 ms           7
 random       160        80          15.0 ms     1.50 x          13.5 ms           7
 
-findings/001: section 29.0 ms, largest latency 26.1 ms; 3 of 3 runs equal; found after other programs with 30.0 ms
+findings/001: section 29.0 ms, largest latency 26.1 ms; 3 of 3 runs equal; 30.0 ms when it was found
+reduced  from 3 programs (5 operations) to 2 (2), in 9 guests (the maximum: shorter programs may exist)
+program  fork=4
 program  timers=150
 section  begin -> end (begins in the task tardy-load-oper)
 next     tardy explain hunt/findings/001/run | tardy run --scenario hunt/findings/001/scenario.toml --allow operations

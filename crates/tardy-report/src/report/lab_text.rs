@@ -15,17 +15,17 @@ const WATCHED: &str = "Every executed instruction was checked for sections, so t
                        sections are the longest of these runs. `tardy show` of the folder names \
                        the functions of the listed sections.";
 
-/// Files with the output of programs in the guest, below the run's folder.
+/// Files below the run's folder that contain the output of programs in the guest.
 const WRITTEN: [&str; 2] = [STDOUT_NAME, STDERR_NAME];
 /// Maximum number of lines shown of each file; the last lines are shown.
 const LINES_SAID: usize = 20;
 
-/// The note on columns without a load.
+/// The note on columns whose phase has no load.
 const IDLE: &str = "In columns without a load, latencies include delays by tardy's own threads on \
                     the guest's CPU.";
 
-/// Returns the comparison as text, at most `width` columns wide, including the kernels that could
-/// not be measured.
+/// Returns the comparison as text, at most `width` columns wide; the text also lists the kernels
+/// that could not be measured.
 #[must_use]
 pub fn text(comparison: &Comparison, width: usize) -> String {
     let mut columns: Vec<(String, String)> = Vec::new();
@@ -143,7 +143,7 @@ fn distinct(names: &[String]) -> Vec<&str> {
     found
 }
 
-/// Returns the commands to try next.
+/// Returns the commands that the user can try next.
 #[must_use]
 pub fn next(out: &Path) -> String {
     let out = out.display();
@@ -159,7 +159,7 @@ pub fn said(outcomes: &[Outcome]) -> String {
         .iter()
         .flat_map(|outcome| WRITTEN.map(|name| outcome.folder.join(name)))
     {
-        // The output need not be UTF-8.
+        // The output may not be valid UTF-8.
         let all = std::fs::read(&file).unwrap_or_default();
         let all = String::from_utf8_lossy(&all);
         let lines: Vec<&str> = all.lines().filter(|line| !line.trim().is_empty()).collect();
@@ -207,7 +207,8 @@ fn block(
     text.push_str(&table.in_blocks(width));
 }
 
-/// Writes a line about failed runs of a variant, and a line about repeated runs that differ.
+/// Writes a line about failed runs of a variant, and a line about repeated runs whose results
+/// differ.
 pub(super) fn remarks(text: &mut String, name: &str, runs: &[RunResult]) {
     let failed = runs.iter().filter(|run| run.failure.is_some()).count();
     let mut line = |words: String| {

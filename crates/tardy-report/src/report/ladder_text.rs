@@ -1,4 +1,5 @@
-//! The ladder of deadlines as text: a table of three lines, and the shortest deadline that was met.
+//! The ladder of deadlines as text: a table with three lines, and the shortest deadline that was
+//! met.
 
 use tardy_core::units::at_most_three_digits;
 use tardy_core::verdict::{Stress, significant, together};
@@ -35,8 +36,8 @@ pub fn table(ladder: &Ladder, probe: &str, is_named: bool) -> Table {
 }
 
 /// Returns a sentence with the shortest deadline that was met, and a sentence with the upper bound
-/// of its misses. If every deadline was missed, returns a sentence about this. The sentence is
-/// empty if the samples do not decide which deadline was met.
+/// of the misses of this deadline. If every deadline was missed, returns a sentence about this. The
+/// sentence is empty if the samples do not decide which deadline was met.
 #[must_use]
 pub fn smallest(ladder: &Ladder) -> Vec<String> {
     if ladder.every_deadline_missed {

@@ -15,8 +15,8 @@ pub(super) struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// Returns the complete file. Its policy forbids all requests, even if text was mistakenly
-    /// inserted as markup.
+    /// Returns the complete file. The file's policy forbids all requests, so text that is inserted
+    /// as markup by mistake cannot cause one.
     pub(super) fn around(&self, body: &Markup) -> String {
         let policy = format!(
             "default-src 'none'; style-src 'unsafe-inline'; {}base-uri 'none'; form-action 'none'",

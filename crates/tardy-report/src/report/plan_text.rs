@@ -1,4 +1,4 @@
-//! The text of `--dry-run`: the planned activity and changes of a run.
+//! The text of `--dry-run`, which states what a run would do and what it would change.
 
 use std::fmt::Write as _;
 

@@ -83,8 +83,8 @@ mod tests {
             "{}",
             command(&plan)
         );
-        // A user's scenario may have the same name as a built-in one. Plans of older tools do not
-        // record where a scenario comes from.
+        // A user's scenario may have the same name as a built-in one, so its origin must be
+        // checked. Plans of older tools do not record where a scenario comes from.
         for (name, origin) in [
             ("flags", Some(Origin::File)),
             ("respond", Some(Origin::File)),

@@ -18,13 +18,13 @@ use tardy_statistics::estimate::Estimate;
 
 use super::history_html::drawn as chart_drawn;
 
-/// Number of intervals of a time line, which is about one per px.
+/// Number of intervals of a time line, about one per px.
 const COLUMNS: usize = 1000;
-/// Number of samples up to which a scatter plot draws each sample; more samples are drawn as cells
+/// Maximum number of samples that a scatter plot draws one by one; more samples are drawn as cells
 /// of a grid.
 const POINTS: usize = 5000;
 
-/// A figure's name for the phase with loads. The run names this phase after its loads.
+/// The name of the phase with loads in a figure. In the run, this phase is named after its loads.
 const LOADED: &str = "load";
 
 /// A figure of a paper, with charts of our runs.

@@ -12,7 +12,7 @@ use tardy_results::reproduce::{
 
 use super::table::Table;
 
-/// The note on the numbers of the lab.
+/// The note on the numbers that come from the lab.
 pub(super) const VIRTUAL: &str = "The lab's times are virtual: every instruction takes 4 ns, so a \
                                   latency is the length of the kernel's code path. Compare the \
                                   lab's times with each other, never with times of a machine.";
@@ -29,7 +29,7 @@ pub fn text(found: &Reproduction) -> String {
     out
 }
 
-/// Returns the number of claims per outcome, in one line.
+/// Returns the number of claims for each outcome, in one line.
 pub(super) fn summary(found: &Reproduction) -> String {
     let place = match found.place {
         Place::Local => "on this machine",
@@ -52,7 +52,7 @@ pub(super) fn summary(found: &Reproduction) -> String {
     )
 }
 
-/// Returns how many published numbers have ours beside them.
+/// Returns a sentence with the number of published values for which the tables also show our own.
 pub(super) fn cells(found: &Reproduction) -> String {
     let cells = found.cells;
     format!(
@@ -127,7 +127,7 @@ pub(super) fn value(value: &ValueResult) -> String {
     format!("{} {ours}{published}", value.name)
 }
 
-/// Returns in how many cases a rule held; empty if there was only one case.
+/// Returns in how many cases a rule was confirmed; empty if there was only one case.
 pub(super) fn times(claim: &ClaimResult) -> String {
     if claim.cases > 1 {
         format!("; in {} of {} cases", claim.held, claim.cases)
@@ -136,7 +136,7 @@ pub(super) fn times(claim: &ClaimResult) -> String {
     }
 }
 
-/// Returns why a claim does not hold, and how the reason is known.
+/// Returns why a claim is not confirmed, and how the reason is known.
 pub(super) fn why(reason: &Reason) -> String {
     match reason {
         Reason::Traced(text) => format!("reason (traced): {text}"),
@@ -153,7 +153,7 @@ pub(super) fn note(claim: &ClaimResult) -> Option<&str> {
         .filter(|_| !matches!(claim.outcome, Outcome::NotTested { .. }))
 }
 
-/// Formats the reason why cells of a table have only the published number.
+/// Formats the reason why some cells of a table have only the published number.
 pub(super) fn not_measured(why: &str) -> String {
     format!("Not measured: {why}")
 }

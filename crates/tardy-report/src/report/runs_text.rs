@@ -21,7 +21,8 @@ pub struct RunRow {
     pub summary: Summary,
 }
 
-/// The columns from the most to the least important. A narrow screen drops the last ones.
+/// The columns from the most to the least important. If the screen is narrow, the last columns are
+/// dropped.
 const IMPORTANCE: [&str; 8] = [
     "max",
     "deadline",
@@ -33,7 +34,7 @@ const IMPORTANCE: [&str; 8] = [
     "samples",
 ];
 
-/// Returns the table for the screen, worst rows first.
+/// Returns the table for the screen; the worst rows come first.
 #[must_use]
 pub fn text(rows: &[RunRow], screen: Screen) -> String {
     if rows.is_empty() {
@@ -54,8 +55,8 @@ pub fn text(rows: &[RunRow], screen: Screen) -> String {
         .iter()
         .flat_map(|row| row.summary.probes.iter().map(move |probe| (row, probe)))
         .collect();
-    // Rows are sorted by probe first, because values of different probes cannot be compared. Equal
-    // rows keep their order.
+    // Rows are sorted by probe first, because values of different probes cannot be compared with
+    // each other. Rows with equal values keep their order.
     let first = |probe: &str| lines.iter().position(|(_, other)| other.probe == probe);
     let mut order: Vec<(usize, std::cmp::Reverse<i64>, usize)> = lines
         .iter()
@@ -122,7 +123,7 @@ pub fn text(rows: &[RunRow], screen: Screen) -> String {
     text
 }
 
-/// Returns the most important warning that numbers are missing.
+/// Returns the most important warning about missing numbers.
 fn gravest(summary: &Summary) -> Option<&Warning> {
     summary
         .warnings
@@ -131,8 +132,9 @@ fn gravest(summary: &Summary) -> Option<&Warning> {
         .min_by_key(|warning| warning.rank())
 }
 
-/// Returns the load with the largest value of a probe, and this value if the probe has a larger one
-/// outside of the loads; `None` if there was only one load.
+/// Returns the load under which the probe's value was largest. If the probe had a larger value
+/// outside of all loads, the text also states the largest value under that load. `None` if there
+/// was only one load.
 fn worst_load(summary: &Summary, probe: &ProbeSummary) -> Option<String> {
     if summary.loads.len() < 2 {
         return None;

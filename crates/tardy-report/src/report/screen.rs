@@ -1,16 +1,16 @@
-//! The size of the screen, and breaking text into lines that fit.
+//! The size of the screen, and functions that break text into lines that fit.
 
 /// The size of the screen on which text is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Screen {
     pub columns: usize,
-    /// Number of lines; absent if it is unlimited.
+    /// Number of lines; `None` if it is unlimited.
     pub lines: Option<usize>,
 }
 
-/// Returns the text broken at blanks into lines of at most `columns`. A broken line continues below
-/// the start of its last cell: the text after two blanks. If that is too far to the right, it
-/// continues two columns to the right of the line's start.
+/// Returns the text broken at blanks into lines of at most `columns`. If a line is broken, its rest
+/// is aligned with the start of its last cell, which is the text after two blanks. If this cell
+/// starts too far to the right, the rest is indented two columns more than the line.
 #[must_use]
 pub fn fitted(text: &str, columns: usize) -> String {
     let mut out = String::new();
@@ -40,8 +40,8 @@ pub fn fitted(text: &str, columns: usize) -> String {
 }
 
 /// Appends `text`, broken at blanks. The first line starts at column `first`, and further lines
-/// start at column `hanging`. A word that is too long for a line stays whole, so that a command can
-/// be copied.
+/// start at column `hanging`. A word that is too long for a line is not split, so that a command
+/// can be copied.
 pub(super) fn push_wrapped(
     out: &mut String,
     text: &str,
@@ -92,7 +92,8 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns the leading parts of an enumeration that fit one line, but at least the first part.
+/// Returns as many parts of an enumeration, from its start, as fit one line, but at least the first
+/// part.
 pub(super) fn cut_at_commas(text: &str, columns: usize) -> &str {
     let mut end = text.len();
     while text[..end].chars().count() > columns {

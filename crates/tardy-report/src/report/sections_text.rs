@@ -10,12 +10,12 @@ use tardy_outside::kind::Kind;
 use super::sections_theory_text::theory;
 use super::table::Table;
 
-/// Maximum number of longest sections listed for each variant.
+/// Maximum number of sections that are listed for each variant, the longest first.
 const PLACES: usize = 10;
-/// Maximum number of listed differences.
+/// Maximum number of differences that are listed.
 const DIFFERENCES: usize = 40;
 
-/// The explanation below every census.
+/// The explanation that follows every census.
 const EXPLANATION: &str = "A section of several kinds is counted once for each kind. Times are \
                            virtual: each executed instruction takes the same time. Begins in: the \
                            function that switched interrupts or preemption off (for a lock, the \
@@ -190,7 +190,7 @@ fn lengths<'a>(kinds: impl Iterator<Item = &'a KindCensus>) -> String {
     }
 }
 
-/// Returns the distance from a round limit to the next power of two, which is a boundary of bins.
+/// Returns how far a round limit is below the next power of two, which is a boundary of bins.
 fn least_above(limit: u64) -> i64 {
     (limit.next_power_of_two() - limit) as i64
 }

@@ -1,6 +1,6 @@
-//! The theory about the sections of watched guests, as text: call paths, the bound on the
+//! The theory about the sections of watched guests, as text. It shows call paths, the bound on the
 //! scheduling latency, the longest interval in which no switch is possible, and the distribution of
-//! the latency by sections.
+//! the latency that follows from the sections.
 
 use tardy_outside::bound::Interrupts;
 use tardy_outside::census::Group;
@@ -9,7 +9,7 @@ use tardy_outside::theory::LongestRow;
 
 use super::table::Table;
 
-/// Maximum number of functions shown of a call path.
+/// Maximum number of functions that are shown of a call path.
 const PATH: usize = 8;
 /// The intervals from which the bound is computed.
 const VARIABLES: [Stretch; 5] = [
@@ -49,7 +49,8 @@ pub(super) struct Part {
     pub table: Table,
 }
 
-/// Returns all tables with their notes; empty if the recording is too old to contain the theory.
+/// Returns all tables with their notes; empty if the recording is from an older tool and lacks the
+/// theory.
 pub(super) fn theory(groups: &[Group], width: usize) -> String {
     let mut text = String::new();
     for Part { note, table } in parts(groups) {
@@ -63,7 +64,7 @@ pub(super) fn theory(groups: &[Group], width: usize) -> String {
     text
 }
 
-/// Returns the tables that have rows.
+/// Returns those tables that have rows.
 pub(super) fn parts(groups: &[Group]) -> Vec<Part> {
     let mut parts = vec![
         paths(groups),
@@ -93,7 +94,7 @@ fn path(row: &LongestRow) -> String {
     )
 }
 
-/// Returns the longest section of each kind, for each variant, over all its loads.
+/// Returns the longest section of each kind for each variant, over all loads of the variant.
 fn paths(groups: &[Group]) -> Part {
     let mut table = Table::new([
         "longest section of",

@@ -12,23 +12,23 @@ use super::screen::fitted;
 use super::summary_text::{count, unbounded};
 use super::table::Table;
 
-/// Maximum number of series shown, worst first. The JSON has all series.
+/// Maximum number of series that are shown, the worst first. The JSON output has all series.
 const COLUMNS_SHOWN: usize = 4;
 
-/// Minimum number of samples for a 99.999 % value.
+/// Minimum number of samples for a 99.999th percentile.
 const FIVE_NINES_SAMPLES: u64 = 100_000;
 
-/// One layer of a probe's statistics, or a statement about it: a heading, a table, and sentences
-/// below it.
+/// One layer of a probe's statistics, or a statement about the layer: a heading, a table, and
+/// sentences below it.
 #[derive(Debug)]
 pub struct Section {
-    /// The heading: the layer and what it covers.
+    /// The heading, which names the layer and what it covers.
     pub head: String,
     /// A table with a column per series.
     pub table: Option<Table>,
     /// The sentences. Sentences about failed checks start with a dash.
     pub lines: Vec<String>,
-    /// Whether the section only states why there is no model.
+    /// Whether the section has no model and only states why.
     pub is_without_model: bool,
 }
 
@@ -48,7 +48,7 @@ pub fn text(statistics: &Statistics, columns: usize) -> String {
     fitted(&out, columns)
 }
 
-/// Returns why the rule of thumb could not be applied; `None` if it was applied.
+/// Returns the reason why the rule of thumb could not be applied; `None` if it was applied.
 #[must_use]
 pub fn without_rule_of_thumb(statistics: &Statistics) -> Option<String> {
     let why = match (
@@ -158,15 +158,15 @@ fn probe(groups: &[Group], rule_of_thumb: &RuleOfThumb) -> Vec<Section> {
     sections
 }
 
-/// Returns a note on skipped periods. Without the note, a failed deadline beside a share of 100 %
-/// below it would look like a contradiction.
+/// Returns a note on skipped periods. Without this note, a table in which 100 % of the samples are
+/// below a missed deadline would seem contradictory.
 fn skipped(group: &Group) -> Option<String> {
     let words = "skipped periods have no sample, so the shares above leave them out; with a \
                  deadline, a skipped period is a miss if its wake-up came too late";
     (group.skipped > 0).then(|| format!("skipped periods: {}; {words}", group.skipped))
 }
 
-/// Returns a note if a series has too few samples for five nines.
+/// Returns a note if a series has too few samples for the 99.999th percentile.
 fn without_five_nines(shown: &[&Group]) -> Option<String> {
     let is_short = |group: &&Group| {
         group.observed.five_nines_ns.is_none() && group.observed.samples < FIVE_NINES_SAMPLES
@@ -191,8 +191,8 @@ fn without_bound(shown: &[&Group]) -> Option<String> {
     .map(str::to_owned)
 }
 
-/// Returns the section about the model of one load's samples. If the model was refused, it lists
-/// only the first failed check, because there may be many loads.
+/// Returns the section about the model of one load's samples. If the model was refused, the section
+/// lists only the first failed check, because there may be many loads.
 fn of_one_load(group: &Group, of_load: &LoadTail) -> Section {
     let section = model(
         &format!(
@@ -425,7 +425,7 @@ fn model(label: &str, tail: &TailModel) -> Section {
     }
 }
 
-/// Formats a model's value for a horizon.
+/// Formats the level that a model gives for a horizon.
 fn level(model: &Model, horizon: &str) -> String {
     format!(
         "exceeded once in {horizon} if the conditions stay the same: {} us, 95 % interval {}; over \
@@ -470,7 +470,7 @@ fn between(interval: Option<Interval>) -> String {
 }
 
 /// Formats a percentile with its interval, for example `23.7 [23.5, 23.9]`. A percentile that the
-/// samples do not bound is marked, with the number of samples that would bound it.
+/// samples do not bound is marked. The mark includes the number of samples that would bound it.
 fn interval(percentile: &Percentile) -> String {
     let value = micros(percentile.value_ns as f64);
     let lower = percentile
@@ -494,8 +494,8 @@ fn micros(nanos: f64) -> String {
     rounded_micros(nanos, f64::round)
 }
 
-/// Formats a time in us: with whole ns below 1 us, three digits below 10 us, and tenths of a us
-/// above that. `round` rounds the ends of intervals outwards.
+/// Formats a time in us: with whole ns below 1 us, with three digits from 1 to 10 us, and with
+/// tenths of a us above 10 us. `round` rounds the ends of intervals outwards.
 fn rounded_micros(nanos: f64, round: fn(f64) -> f64) -> String {
     let (step, decimals) = match nanos.abs() {
         ..1e3 => (1.0, 3),
@@ -512,8 +512,8 @@ fn five_digits(nanos: f64) -> String {
     format!("{micros:.*}", 5_usize.saturating_sub(before_point).min(3))
 }
 
-/// Formats a share as a percentage with the digits of williams2002, or with more if a share below 1
-/// would otherwise be shown as 100 %.
+/// Formats a share as a percentage with as many digits as williams2002 prints, or with more if a
+/// share below 1 would otherwise appear as 100 %.
 fn percent(share: f64, is_partial: bool) -> String {
     let text = format!("{:.5} %", share * 100.0);
     if is_partial && text == "100.00000 %" {

@@ -20,16 +20,17 @@ pub(crate) use words::{gaps, shares_of};
 pub use words::{grave_settings, labels_and_defaults, largest, marks, word, worst_load};
 pub(super) use words::{named, unbounded};
 
-/// Number of lines of the smallest terminal that a summary and the prompt fit.
+/// Number of lines of the smallest terminal on which a summary must fit together with the prompt.
 const SCREEN_LINES: usize = 24;
-/// Number of lines for warnings on the smallest terminal. The first warning is always complete.
+/// Number of lines for warnings on the smallest terminal. The first warning is always shown in
+/// full.
 const WARNING_LINES: usize = 4;
 /// Minimum and maximum number of lines of a histogram, without its axis.
 const HISTOGRAM_LINES: std::ops::RangeInclusive<usize> = 2..=5;
 
 /// Returns the summary as text that fits `screen`. If the screen has fewer than 24 lines, the text
-/// fits 24. If there is space, `histogram` is called to draw a probe's histogram in a given number
-/// of lines plus one for its axis.
+/// is made to fit 24 lines. If there is space, `histogram` is called to draw a probe's histogram:
+/// in the given number of lines, plus one for the axis.
 #[must_use]
 pub fn text(
     summary: &Summary,
@@ -40,18 +41,19 @@ pub fn text(
         summary,
         columns: screen.columns,
     };
-    // The prompt needs a line, too.
+    // One line is left for the prompt.
     let lines = screen
         .lines
         .map_or(SCREEN_LINES, |lines| lines.max(SCREEN_LINES))
         - 1;
     let taller = (lines + 1 - SCREEN_LINES) / 4;
-    // On a narrow screen, sentences take more lines, so the least important ones are dropped.
+    // On a narrow screen, sentences take more lines, so the least important sentences are dropped.
     let drafts = [(WARNING_LINES, 3), (WARNING_LINES, 2), (2, 2), (2, 1)];
     let mut best = None;
     for (warning_lines, foot_lines) in drafts {
         let mut head = page.head();
-        // In a file, all warnings are written, because there is no limit on lines.
+        // If the text goes to a file, all warnings are written, because the number of lines is not
+        // limited.
         page.warnings(
             &mut head,
             screen.lines.map_or(usize::MAX, |_| warning_lines + taller),
@@ -73,7 +75,7 @@ pub fn text(
 }
 
 /// Returns the complete text, with tables at most `columns` wide. `histogram` draws a probe's
-/// histogram in a given number of lines plus one for its axis.
+/// histogram in the given number of lines, plus one for the axis.
 #[must_use]
 pub fn full(
     summary: &Summary,
@@ -162,7 +164,7 @@ struct Page<'a> {
     columns: usize,
 }
 
-/// The numbers of rows shown in the tables of a probe.
+/// How many rows each table of a probe shows.
 #[derive(Debug, Clone, Copy)]
 struct Rows {
     series: usize,
@@ -170,7 +172,7 @@ struct Rows {
     has_ladder: bool,
 }
 
-/// Returns the sampling gap of the probe with the shortest period; `None` if none has a period.
+/// Returns the sampling gap of the probe with the shortest period; `None` if no probe has a period.
 pub(crate) fn sampling_gap(summary: &Summary) -> Option<String> {
     let periods = summary
         .probes
@@ -273,7 +275,7 @@ impl Page<'_> {
                 continue;
             };
             let largest = words::largest(summary, probe);
-            // The bounds of several probes would fill the screen.
+            // The bounds of several probes would fill the screen, so they are left out.
             let bounds = if summary.probes.len() == 1 {
                 ladder_text::smallest(ladder)
             } else {
@@ -319,8 +321,8 @@ impl Page<'_> {
         out.push_str(&taken);
     }
 
-    /// Writes the tables of the only probe as far as they fit `left` lines, and its histogram if
-    /// there is space.
+    /// Writes as much of the only probe's tables as fits `left` lines, and its histogram if there
+    /// is space.
     fn one_probe(
         &self,
         out: &mut String,
@@ -333,9 +335,9 @@ impl Page<'_> {
         let fits = |rows: Rows| draw(rows).lines().count() <= left;
         let loads = tables::load_rows(self.summary);
         let mut rows = self.least_rows(&series);
-        // Distributes the remaining lines by importance. A line about omitted rows is only
-        // worthwhile if it replaces at least two rows. Each row takes a line, so larger numbers of
-        // rows than of lines are not tried.
+        // Distributes the remaining lines among the tables, the most important first. A line that
+        // states how many rows were omitted is only worthwhile if it replaces at least two rows.
+        // Each row takes a line, so a table never gets more rows than there are lines.
         let more_loads = |rows: Rows, most: usize| {
             (rows.loads..=loads.min(most).min(left))
                 .rev()
@@ -372,7 +374,7 @@ impl Page<'_> {
         }
     }
 
-    /// Returns the tables with the fewest rows that are always shown.
+    /// Returns the tables with only the rows that are always shown.
     fn least(&self) -> String {
         match self.summary.probes.as_slice() {
             [probe] => {
@@ -418,7 +420,8 @@ impl Page<'_> {
         out
     }
 
-    /// Writes a row for each probe, and the loads with the largest value of each probe.
+    /// Writes a row for each probe, and a row for each of the worst loads. A load's row has the
+    /// largest value of each probe under this load.
     fn several_probes(&self, out: &mut String, left: usize) {
         let probes = tables::probes(self.summary).chosen(self.columns, tables::IMPORTANCE);
         let loads = |rows: usize| {
@@ -479,9 +482,9 @@ impl Page<'_> {
         }
     }
 
-    /// Returns the last lines: the first `parts` of the following, by importance: the next step,
-    /// the sampling gap, the machine. Grave settings, and the decision of a run with a verdict, are
-    /// always shown.
+    /// Returns the last lines, which state the next step, the sampling gap and the machine. Of
+    /// these parts, the first `parts` are returned, by importance. Grave settings, and the decision
+    /// of a run with a verdict, are always shown.
     fn foot(&self, parts: usize) -> String {
         let mut out = String::new();
         if parts > 1 {

@@ -1,7 +1,7 @@
-//! Text tables with columns of minimal width. The first column and columns of words
-//! ([`Table::words`]) are left-aligned, the others right-aligned. A row is always one line: columns
-//! that do not fit the screen are omitted ([`Table::chosen`]) or follow below
-//! ([`Table::in_blocks`]).
+//! Formats text tables; each column is as narrow as its content allows. The first column and
+//! columns of words ([`Table::words`]) are left-aligned, the others right-aligned. A row always
+//! takes one line, so columns that do not fit the screen are omitted ([`Table::chosen`]) or follow
+//! below ([`Table::in_blocks`]).
 
 /// Number of blanks between two columns.
 const GAP: usize = 2;
@@ -24,7 +24,7 @@ impl Table {
         }
     }
 
-    /// Makes these columns left-aligned, because they contain words.
+    /// Left-aligns these columns, because they contain words.
     #[must_use]
     pub fn words(self, columns: impl IntoIterator<Item = usize>) -> Self {
         Self {
@@ -86,8 +86,8 @@ impl Table {
         self.of_columns(&chosen)
     }
 
-    /// Returns all columns. Columns that do not fit a line of `columns` follow below, with a
-    /// repeated first column.
+    /// Returns all columns. If some columns do not fit a line of `columns`, they follow below in a
+    /// second block that repeats the first column.
     #[must_use]
     pub fn in_blocks(&self, columns: usize) -> String {
         let room = columns.saturating_sub(self.width(0));

@@ -2,6 +2,7 @@
 //! sample is visible, and the largest sample is at the right end.
 
 use tardy_core::histogram::Histogram;
+use tardy_core::units::three_digits;
 
 use tardy_chart::bins::{Bins, resolution};
 use tardy_chart::scale::{Scale, latency_name};
@@ -13,7 +14,7 @@ const COLUMNS_MIN: usize = 24;
 /// Width of the widest number at the left, including a space.
 const MARGIN: usize = 7;
 
-/// The characters that fill columns, by increasing height. The first one is empty.
+/// The characters that fill columns, by increasing height. The first character is empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blocks {
     /// Heights in eighths of a line.
@@ -23,8 +24,8 @@ pub enum Blocks {
 }
 
 impl Blocks {
-    /// Returns the characters that the environment's locale supports. The precedence of variables
-    /// is that of locale(7).
+    /// Returns the characters that the locale in the environment supports. The variables have the
+    /// same precedence as in locale(7).
     #[must_use]
     pub fn of_environment() -> Self {
         let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -55,7 +56,7 @@ impl Blocks {
 }
 
 /// Returns the histogram in `height` lines of at most `width` characters, plus a line for its axis;
-/// empty without samples or space.
+/// empty if there are no samples or there is no space.
 #[must_use]
 pub fn text(
     histogram: &Histogram,
@@ -89,7 +90,7 @@ pub fn text(
         .collect()
 }
 
-/// Returns the filled height of a column: 0 without samples, at least 1 with a sample, and the full
+/// Returns the filled height of a column: 0 for no samples, at least 1 for any sample, and the full
 /// height for the largest count.
 fn level(count: u64, highest: u64, height: usize, blocks: Blocks) -> usize {
     let parts = height * (blocks.glyphs().len() - 1);
@@ -120,10 +121,10 @@ fn line(row: usize, height: usize, highest: u64, levels: &[usize], blocks: Block
     )
 }
 
-/// Returns the axis with values below their columns. Powers of ten are preferred, and the largest
+/// Returns the axis, with each value below its column. Powers of ten are preferred, and the largest
 /// value is always shown.
 fn axis(bins: &Bins, scale: Scale, (min, max): (i64, i64), quantity: &str, width: usize) -> String {
-    let largest = format!("max {}", latency_name(max as f64));
+    let largest = format!("max {}", three_digits(max as f64));
     let end = (MARGIN + bins.len())
         .saturating_sub(largest.len())
         .max(MARGIN);
@@ -132,7 +133,7 @@ fn axis(bins: &Bins, scale: Scale, (min, max): (i64, i64), quantity: &str, width
     ticks.retain(|tick| tick.is_named);
     ticks.sort_by_key(|tick| !is_decade(tick.value));
     for tick in ticks {
-        // A mark is below the column of the value, and the value follows the mark.
+        // Each mark is below the column of its value, and the value's text follows the mark.
         let name: Vec<char> = format!("'{}", latency_name(tick.value)).chars().collect();
         let at = MARGIN + bins.index(tick.value as i64);
         let room = at.saturating_sub(1)..at + name.len() + 1;
@@ -196,7 +197,7 @@ mod tests {
             assert!(
                 lines[3].contains("'10 us")
                     && lines[3].contains("'100 us")
-                    && lines[3].contains("max 1 ms"),
+                    && lines[3].contains("max 1.00 ms"),
                 "{text}"
             );
         }
@@ -204,7 +205,9 @@ mod tests {
 
     #[test]
     fn a_single_value_and_early_wake_ups_are_drawn() {
-        assert!(text(&histogram([5_000]), "latency", (200, 2), Blocks::Ascii).contains("max 5 us"));
+        assert!(
+            text(&histogram([5_000]), "latency", (200, 2), Blocks::Ascii).contains("max 5.00 us")
+        );
         let early = text(
             &histogram([-40_000, -2_000, 0, 3_000, 90_000]),
             "interval error",

@@ -1,4 +1,5 @@
-//! The result of a search in the lab as text, with a row per setting and a column per load.
+//! The result of a search for settings in the lab, as text with a row per setting and a column per
+//! load.
 
 use std::path::Path;
 
@@ -113,8 +114,8 @@ fn cell(load: &OfLoad) -> String {
     median(&load.goal_ns).map_or("-".to_owned(), |value| format!("{value} {sign}"))
 }
 
-/// Returns a function that describes the effect, given the metric's value without the setting;
-/// `None` if no effect was seen.
+/// Returns a function that describes the effect of a setting, or `None` if no effect was seen. The
+/// function's argument is the metric's value without the setting.
 fn effect(load: &OfLoad) -> Option<impl Fn(Nanos) -> String> {
     let verb = match load.outcome? {
         Outcome::Lowers => "lowers",

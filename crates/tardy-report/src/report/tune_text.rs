@@ -13,7 +13,8 @@ use tardy_tune::setting::{Setting, Standing};
 
 use super::table::Table;
 
-/// Maximum number of files that are named for a setting. The number of further files follows.
+/// Maximum number of files that are named for one setting. If there are more, their number follows
+/// in the text.
 const FILES_SHOWN: usize = 1;
 
 pub fn plan(
@@ -277,8 +278,8 @@ fn goal(question: &Question) -> String {
     }
 }
 
-/// Formats a difference of logarithms as a time, relative to `base_ns`, the value of the metric
-/// with all settings as found.
+/// Formats a difference of logarithms as a time. `base_ns` is the metric's value with all settings
+/// unchanged.
 fn words(result: &SettingResult, base_ns: f64) -> String {
     let interval = result.difference.interval;
     let by = |logarithm: f64| three_digits((base_ns * logarithm.exp_m1().abs()).round());

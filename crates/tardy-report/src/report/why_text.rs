@@ -1,4 +1,4 @@
-//! The difference of two latencies as text.
+//! The difference between two latencies as text.
 
 use std::fmt::Write;
 
@@ -42,7 +42,8 @@ fn changed(why: &Why) -> impl Iterator<Item = &FunctionDifference> {
     why.functions.iter().filter(|row| row.base_ns != row.new_ns)
 }
 
-/// Returns the functions that took different times, the largest difference first.
+/// Returns the functions whose times differ between the two latencies, the largest difference
+/// first.
 pub(crate) fn table(why: &Why, is_full: bool) -> Table {
     let changed: Vec<&FunctionDifference> = changed(why).collect();
     let shown = if is_full { changed.len() } else { FUNCTIONS };
@@ -149,7 +150,7 @@ fn nanos(ns: u64) -> Nanos {
     Nanos(i64::try_from(ns).unwrap_or(i64::MAX))
 }
 
-/// Returns a time in instructions: a whole number, unless a clock read falls inside an instruction.
+/// Formats a time in instructions: a whole number, unless a clock read lies inside an instruction.
 fn instructions(ns: i64, instruction_ns: u64) -> String {
     let length = i64::try_from(instruction_ns.max(1)).unwrap_or(i64::MAX);
     if ns % length == 0 {

@@ -1,10 +1,11 @@
 //! Finds cells that became worse or better from one release to the next with the same preemption
 //! model.
 //!
-//! A replica counts as one number: its 99.9 % latency, or its largest latency. The test relabels
-//! the logarithms of these numbers (`tardy_statistics::compare::permutation`), because latencies
-//! under load differ by factors. The reported changes are selected so that chance is expected to
-//! cause at most 5 % of them (Benjamini and Hochberg 1995).
+//! Each replica is reduced to one number: the 99.9 % quantile of its latencies, or its largest
+//! latency. The test is a permutation test (`tardy_statistics::compare::permutation`) on the
+//! logarithms of these numbers, because latencies under load differ by large factors. The reported
+//! changes are selected so that at most 5 % of them are expected to be due to chance (Benjamini and
+//! Hochberg 1995).
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
@@ -12,26 +13,26 @@ use tardy_statistics::compare::permutation::permutation;
 
 use super::{AtlasCell, AtlasKernel, CellNumbers};
 
-/// Minimum ratio of the medians for a change. Smaller changes are not reported.
+/// Minimum ratio of the two medians. Smaller changes are not reported.
 const RATIO_MIN: f64 = 1.25;
-/// Maximum expected share of the reported changes that chance causes.
+/// Maximum expected share of reported changes that are due to chance.
 const FALSE_SHARE: f64 = 0.05;
-/// A fixed seed, so that the same cells give the same text.
+/// The seed is fixed, so that the same cells always give the same text.
 const SEED: u64 = 1;
 
-/// The statistic of a replica that is compared.
+/// Selects the number of each replica that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Statistic {
-    /// The 99.9 % latency.
+    /// The 99.9 % quantile of the latencies.
     P999,
     /// The largest latency.
     Max,
 }
 
 impl Statistic {
-    /// Returns the statistics to compare. If the 99.9 % latency of every replica is its maximum, as
-    /// with fewer than 1000 samples, only the maximum is compared.
+    /// Returns the statistics that are compared. If the 99.9 % quantile of every replica equals its
+    /// maximum, as it does with fewer than 1000 samples, only the maximum is compared.
     fn of_cells(before: &CellNumbers, behind: &CellNumbers) -> &'static [Self] {
         let is_the_largest =
             |numbers: &CellNumbers| numbers.p999_of_runs_ns == numbers.max_of_runs_ns;
@@ -42,7 +43,7 @@ impl Statistic {
         }
     }
 
-    /// Returns the name of the statistic in tables.
+    /// Returns the name of the statistic for tables.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -59,7 +60,8 @@ impl Statistic {
     }
 }
 
-/// A difference between neighbouring releases with the same load and preemption model.
+/// A difference between two successive releases, measured under the same load and with the same
+/// preemption model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
     pub load: String,
@@ -75,12 +77,12 @@ pub struct Change {
     pub to_ns: Nanos,
     /// Ratio of the medians, above 1 if the latency increased.
     pub ratio: f64,
-    /// Probability that two equal kernels differ by at least this much.
+    /// Probability that two cells whose kernels behave alike differ by at least this much.
     pub probability: f64,
 }
 
 /// Returns the changes, largest first, and the number of comparisons: one for each pair of cells
-/// and statistic.
+/// and each statistic.
 pub(super) fn changes(
     kernels: &[AtlasKernel],
     loads: &[String],
@@ -116,8 +118,8 @@ pub(super) fn changes(
     (found, compared)
 }
 
-/// Returns the largest probability at which a change is still reported, by the procedure of
-/// Benjamini and Hochberg; a negative number if no change is reported.
+/// Returns the largest p-value that is still reported as a change, by the procedure of Benjamini
+/// and Hochberg; a negative number if no change is reported.
 fn limit(mut probabilities: Vec<f64>) -> f64 {
     probabilities.sort_by(f64::total_cmp);
     let all = probabilities.len() as f64;
@@ -137,8 +139,8 @@ fn size(change: &Change) -> f64 {
     change.ratio.ln().abs()
 }
 
-/// Returns pairs of each kernel and the next kernel with the same model and words, in the order of
-/// the table.
+/// Pairs each kernel with the next kernel that has the same model and command-line words, in the
+/// order of the table.
 fn neighbours(kernels: &[AtlasKernel]) -> Vec<(usize, usize)> {
     let next = |from: usize| {
         let kernel = &kernels[from];
@@ -153,7 +155,7 @@ fn neighbours(kernels: &[AtlasKernel]) -> Vec<(usize, usize)> {
     (0..kernels.len()).filter_map(next).collect()
 }
 
-/// Returns the change between two cells; `None` if a cell has no replicas with samples.
+/// Returns the change between two cells; `None` if one of them has no replicas with samples.
 fn change(
     from: &AtlasKernel,
     to: &AtlasKernel,

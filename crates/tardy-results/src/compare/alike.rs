@@ -1,5 +1,5 @@
 //! Checks that the runs of one side repeat the same measurement: probes, loads, CPUs, kernel and,
-//! for imports, tool. Otherwise, the side is refused, because the pooled samples of two
+//! for imports, tool. If they do not, the side is refused, because the pooled samples of two
 //! measurements describe neither of them.
 
 use serde_json::json;
@@ -8,8 +8,8 @@ use tardy_run::tracing::TracingRecord;
 
 use super::side::{CompareError, RunSide, Side};
 
-/// Aspects that must be equal in all runs of a side, each with its name and value, and one text
-/// that describes the measurement in messages.
+/// What must be equal in all runs of a side, each aspect as its name and value; and the text that
+/// describes the measurement in messages.
 struct Measurement {
     aspects: [(&'static str, String); 6],
     words: String,
@@ -80,8 +80,8 @@ pub(super) fn is_same_measurement(one: &RunRecord, other: &RunRecord) -> bool {
         && Measurement::of(one, false).aspects == Measurement::of(other, false).aspects
 }
 
-/// Start of a word of the kernel's command line in which the lab's replicas differ. The word is
-/// ignored, because replicas repeat the same measurement.
+/// Start of a word on the kernel's command line that comparisons ignore. The word differs between
+/// the lab's replicas. Replicas nevertheless repeat the same measurement.
 const PAD_WORD: &str = "tardy.pad=";
 
 fn command_line(record: &RunRecord) -> String {
@@ -111,7 +111,7 @@ fn shortened(text: &str) -> String {
 /// Refuses a side whose runs measured different things.
 ///
 /// # Errors
-/// Returns [`CompareError::Mixed`].
+/// Fails as [`all_alike`] does.
 pub(super) fn one_measurement(side: &Side) -> Result<(), CompareError> {
     all_alike(&side.name, &side.runs, true)
 }
@@ -120,8 +120,8 @@ pub(super) fn one_measurement(side: &Side) -> Result<(), CompareError> {
 /// set.
 ///
 /// # Errors
-/// Returns [`CompareError::Mixed`], or [`CompareError::Stacks`] for a run that cannot be compared
-/// with any run.
+/// Fails with [`CompareError::Mixed`] if the runs differ, or with [`CompareError::Stacks`] if a run
+/// cannot be compared with any other run.
 pub(super) fn all_alike(
     name: &str,
     runs: &[RunSide],

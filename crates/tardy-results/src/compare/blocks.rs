@@ -1,8 +1,9 @@
-//! The samples of a run by time intervals.
+//! Reads the samples of a run, grouped by intervals of time.
 //!
-//! A comparison by time blocks is inconclusive if samples depend on each other for longer than a
-//! block. Without this rule, two runs of the same machine, seconds apart, appeared as a change for
-//! the worse. Longer runs, or four runs per side, can decide.
+//! A comparison by time blocks is inconclusive if samples depend on each other over more than a
+//! block's length. Without this rule, a second run on the same machine can appear to be worse, even
+//! if it starts seconds after the first. Such a comparison needs longer runs, or at least four runs
+//! per side.
 
 use tardy_core::units::Nanos;
 use tardy_run::record::{RunRecord, SeriesRecord};
@@ -12,7 +13,7 @@ use tardy_samples::read_series::SeriesError;
 /// Reads all series of a run in intervals of `length`.
 ///
 /// # Errors
-/// Returns [`SeriesError`] if a series cannot be read.
+/// Fails with a [`SeriesError`] if a series cannot be read.
 pub fn read(
     folder: &std::path::Path,
     record: &RunRecord,

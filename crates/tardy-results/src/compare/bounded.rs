@@ -1,5 +1,6 @@
-//! Selects the quantiles to compare. A quantile is compared if both sides bound it and enough
-//! samples lie beyond it. The second condition does not apply to quantiles that the user named.
+//! Selects the quantiles to compare. A quantile is compared if both sides have enough samples to
+//! bound it and enough samples lie beyond it. For quantiles that the user named, only the first
+//! condition applies.
 
 use tardy_statistics::compare::run_spread::FACTOR_MAX;
 use tardy_statistics::confidence::Confidence;
@@ -8,16 +9,18 @@ use tardy_statistics::quantile::quantile_ranks;
 use super::model::{NotCompared, Settings};
 use super::pooled::PooledRuns;
 
-/// Minimum number of independent samples beyond a quantile on each side for a difference. A bound
-/// needs only four, but the difference of two such bounds decides nothing.
+/// Minimum number of independent samples that each side must have beyond a quantile, so that the
+/// quantile is compared. Four would suffice to bound one quantile, but a difference of two
+/// quantiles with so few samples decides nothing.
 const BEYOND_MIN: f64 = 30.0;
-/// Minimum number of samples beyond a quantile in each run, if each run counts as one number.
+/// Minimum number of samples that each run must have beyond a quantile, if each run counts as one
+/// number.
 const BEYOND_OF_RUN_MIN: f64 = 10.0;
 
-/// The numbers that decide whether both sides can estimate a quantile.
+/// The numbers that decide whether a quantile can be estimated on both sides.
 pub(super) enum Bounds {
-    /// The number of samples in the shortest run. If `is_exact`, a run's value has no random error,
-    /// but another seed gives another value.
+    /// The number of samples that the shortest run has. If `is_exact`, the value of a run has no
+    /// random error, but a run with another seed would give another value.
     OfRuns { is_exact: bool },
     /// For each quantile: the quantile, and the numbers of independent samples in the baseline and
     /// in the candidate.
@@ -54,7 +57,7 @@ pub(super) fn split_by_bounds(
                     })
             }
         };
-        // More samples would not help if the file of an import does not distinguish values at the
+        // More samples would not help if an imported file does not distinguish values at the
         // quantile.
         let needed = if base.is_open_at(quantile) || candidate.is_open_at(quantile) {
             f64::INFINITY
@@ -80,7 +83,8 @@ pub(super) fn split_by_bounds(
     (known, unknown)
 }
 
-/// Returns which multiple of its samples a side would need; 1 if it has enough.
+/// Returns the factor by which the number of a side's samples must grow; 1 if there are enough
+/// samples.
 fn needed(side: &PooledRuns<'_>, quantile: f64, effective: f64, is_given: bool) -> f64 {
     let for_bounds = if side.bounds(quantile, effective) {
         1.0
@@ -98,7 +102,7 @@ fn needed(side: &PooledRuns<'_>, quantile: f64, effective: f64, is_given: bool) 
     }
 }
 
-/// Returns the number of samples on the rarer side of a quantile.
+/// Returns the number of samples below or above a quantile, whichever is smaller.
 fn beyond(quantile: f64, samples: f64) -> f64 {
     samples * quantile.min(1.0 - quantile)
 }

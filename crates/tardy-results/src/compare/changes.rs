@@ -1,7 +1,9 @@
-//! Shared code for changes of one number per run, for latencies and costs over time.
+//! Finds changes over time in series that have one number per run. Comparisons of latencies over
+//! time and of costs over time share this code.
 //!
-//! All numbers share the allowed probability of a false change. If many probes, quantiles and
-//! metrics were tested separately, some of them would change by chance.
+//! The allowed probability of a false change is divided among all numbers. If many probes,
+//! quantiles and metrics were each tested with the full probability, some of them would seem to
+//! change by chance.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -15,20 +17,21 @@ use super::facts::{self, FactDifference};
 use super::margin::Margin;
 use super::model::Outcome;
 
-/// Minimum number of runs that can show a change. The test needs several runs on each side of it.
+/// Minimum number of runs that can show a change. The test needs several runs before and after the
+/// change.
 pub(super) const RUNS_MIN: usize = 8;
 
-/// A change of one number.
+/// A change that one number made.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// Index of the first run after the change.
     pub run: usize,
-    /// Geometric mean of the runs since the previous change. Its unit is that of the runs, although
-    /// the name ends in `_ns`.
+    /// Geometric mean of the runs since the previous change. Its unit is the unit of the runs,
+    /// although the name ends in `_ns`.
     pub before_ns: f64,
     /// Geometric mean of the runs from this change to the next one.
     pub after_ns: f64,
-    /// Probability that chance alone causes such a difference.
+    /// Probability that chance alone causes a difference of this size.
     pub probability: f64,
 }
 
@@ -41,8 +44,8 @@ pub struct Change {
     pub changed: Vec<FactDifference>,
 }
 
-/// Returns the runs at or below `paths` without duplicates. A repeated run would look like a
-/// constant level.
+/// Returns the folders of the runs at or below `paths`, without duplicates. A run that is given
+/// twice would look like a constant level.
 pub fn folders_once(paths: &[PathBuf]) -> Vec<PathBuf> {
     let mut known = BTreeSet::new();
     let mut is_new =
@@ -54,8 +57,9 @@ pub fn folders_once(paths: &[PathBuf]) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Returns the search parameters for each of `tracks` numbers. The numbers share the allowed
-/// probability, because among many numbers, some change by chance.
+/// Returns the parameters of the search for changes in each of `tracks` numbers. The allowed
+/// probability of a false change is divided among the numbers, because if there are many numbers,
+/// some change by chance.
 pub(super) fn search(tracks: usize) -> Search {
     let one = Search::default();
     Search {
@@ -64,8 +68,8 @@ pub(super) fn search(tracks: usize) -> Search {
     }
 }
 
-/// Returns the changes in one number per run that exceed `margin`. The test uses logarithms,
-/// because the logarithms of high quantiles and of costs are approximately normal.
+/// Returns the changes in `values`, one value per run, that exceed `margin`. The test uses
+/// logarithms, because the logarithms of high quantiles and of costs are approximately normal.
 pub(super) fn steps(values: &[f64], margin: Margin, search: Search) -> Vec<Step> {
     let logarithms: Vec<f64> = values.iter().map(|value| value.max(1.0).ln()).collect();
     let difference_min = match margin {
@@ -105,8 +109,9 @@ pub(super) fn changes<'a>(
         .collect()
 }
 
-/// Returns the verdict on the latest changes, and its text. If any number got worse, the worst
-/// number decides; otherwise, the best one.
+/// Returns the verdict on the latest changes, and the text that states it. If any numbers got
+/// worse, the one that got worse most decides the verdict. If no number got worse, the one that
+/// improved most decides it.
 pub(super) fn verdict(
     latest: impl Iterator<Item = (Step, String)>,
     runs: usize,

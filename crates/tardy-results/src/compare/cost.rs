@@ -1,12 +1,12 @@
-//! Compares costs: by how many percent each service or program costs more, with an interval and a
-//! verdict.
+//! Compares costs. For each service or program, computes by how many percent the candidate's cost
+//! is higher, with an interval and a verdict.
 //!
-//! Costs are compared as ratios (Hodges and Lehmann's shift of logarithms). The value of a trial is
-//! a sum of many delays that are never negative, and users want to know a share. With at least four
-//! runs per side, each run counts as one number. With fewer runs, the trials are compared. With
-//! many metrics, some differ by chance, so the intervals are widened like those of latencies: the
-//! probability that any verdict is wrong is at most 1 %. Programs are compared by their averages,
-//! as in mckenney2009.
+//! Costs are compared as ratios (Hodges and Lehmann's shift of logarithms). Ratios are used because
+//! the value of a trial is a sum of many delays that are never negative, and because users want to
+//! know a percentage. With at least four runs per side, each run counts as one number. With fewer
+//! runs, the trials are compared. If there are many metrics, some differ by chance. So the
+//! intervals are widened as for latencies, and the probability that any verdict is wrong is at most
+//! 1 %. Programs are compared by their averages, as in mckenney2009.
 
 use std::path::{Path, PathBuf};
 
@@ -27,18 +27,19 @@ use super::model::{Outcome, RUNS_MIN};
 use crate::cost::reference::advantage_percent;
 use crate::cost::summary::{CostSummary, CostSummaryError, MetricSummary, of_record};
 
-/// A baseline against one or more candidates.
+/// The comparison of a baseline with one or more candidates.
 #[derive(Debug, Clone, Serialize)]
 pub struct CostComparison {
     /// The worst verdict of all candidates.
     pub verdict: Outcome,
-    /// Maximum difference that does not matter.
+    /// Largest difference that does not matter to the user.
     pub margin: Margin,
     /// Confidence of each interval before it is widened for the number of rows.
     pub confidence: Confidence,
-    /// Unit of the costs: `ns`, or `instructions` of emulated machines.
+    /// Unit of the costs: `ns`, or `instructions` if emulated machines were measured.
     pub unit: &'static str,
-    /// Whether whole programs were timed. Their averages are compared, as in mckenney2009.
+    /// Whether the timed operations are whole programs. Programs are compared by their averages, as
+    /// in mckenney2009.
     pub is_of_programs: bool,
     pub base: CostSide,
     /// The candidates, in the order of the command line.
@@ -55,13 +56,13 @@ pub struct CostSide {
     pub machine: [String; 2],
 }
 
-/// A candidate against the baseline.
+/// The comparison of a candidate with the baseline.
 #[derive(Debug, Clone, Serialize)]
 pub struct CostCandidate {
     pub side: CostSide,
     /// The verdict over all rows.
     pub verdict: Outcome,
-    /// Caveats to read before the numbers.
+    /// Caveats that a reader must know before the numbers.
     pub warnings: Vec<String>,
     /// Other differences between the runs.
     pub changed: Vec<FactDifference>,
@@ -75,7 +76,8 @@ pub struct CostRow {
     pub metric: String,
     /// Number of bytes that one operation moves, for bandwidths.
     pub bytes: Option<u64>,
-    /// The cost in the baseline: the minimum over its runs, or the average over a program's trials.
+    /// The cost in the baseline: for a service, the minimum over the baseline's runs; for a
+    /// program, the average over its trials.
     pub base: f64,
     pub candidate: f64,
     /// By how many percent the candidate costs more than the baseline; mckenney2009 calls this the
@@ -83,7 +85,7 @@ pub struct CostRow {
     pub advantage_percent: f64,
     /// Interval of the percentage; absent if there are too few data.
     pub interval_percent: Option<Interval>,
-    /// Whether the candidate costs less, more, or the same within the margin.
+    /// Whether the candidate costs less than the baseline, more, or the same within the margin.
     pub verdict: Outcome,
 }
 
@@ -115,8 +117,8 @@ pub(super) struct Side {
     pub(super) runs: Vec<CostSummary>,
 }
 
-/// Returns whether `path` contains costs. The first run decides, and the other runs must be of the
-/// same kind.
+/// Returns whether `path` contains costs. The first run decides this, and the other runs must be of
+/// the same kind.
 #[must_use]
 pub fn is_cost(path: &Path) -> bool {
     folders(path)
@@ -128,7 +130,7 @@ pub fn is_cost(path: &Path) -> bool {
 /// Compares the costs of each candidate with those of `base`.
 ///
 /// # Errors
-/// Returns [`CostCompareError`].
+/// Fails with a [`CostCompareError`] if the costs cannot be read or compared.
 pub fn compare(
     base: &Path,
     candidates: &[PathBuf],
@@ -307,7 +309,8 @@ fn row(name: &str, base: &Side, side: &Side, of_runs: bool, judge: RowJudge) -> 
     )
 }
 
-/// Judges one of several rows. The probability that any of these verdicts is wrong is limited.
+/// Judges one of several rows. The intervals are widened, which limits the probability that any of
+/// the verdicts is wrong.
 #[derive(Clone, Copy)]
 struct RowJudge {
     margin: Margin,
@@ -317,8 +320,8 @@ struct RowJudge {
 }
 
 impl RowJudge {
-    /// Returns the row of a metric; `None` if one side costs nothing. A cost from a subtraction can be
-    /// zero, and then has no ratio.
+    /// Returns the row of a metric; `None` if the metric costs nothing on one side. A cost that was
+    /// computed by subtraction can be zero; then no ratio exists.
     fn row(
         self,
         (name, bytes): (&str, Option<u64>),
@@ -410,7 +413,7 @@ fn warnings(base: &Side, side: &Side, of_runs: bool, without_ratio: usize) -> Ve
             .collect();
         if !only.is_empty() {
             warnings.push(format!(
-                "left out, because only {which} has them: {}",
+                "left out, because they are only in {which}: {}",
                 only.join(", ")
             ));
         }
@@ -466,7 +469,8 @@ mod tests {
             let wrong = (0..200)
                 .filter(|_| (0..40).any(|_| verdict(100.0) != Outcome::Inconclusive))
                 .count();
-            // 1 % of 200 are 2. One in a thousand such tests would exceed 7 by chance.
+            // 2 wrong verdicts are expected (1 % of 200). By chance, one in a thousand such tests
+            // would have more than 7.
             assert!(wrong <= 7, "{wrong} of 200 with {count} values");
             assert_eq!(verdict(200.0), Outcome::Worse, "{count} values");
         }
@@ -515,7 +519,7 @@ mod tests {
             judge(&base, &times(1.05), margin).verdict,
             Outcome::Inconclusive
         );
-        // 110 ns against 100 ns is within a margin of 20 ns.
+        // With a margin of 20 ns, 110 ns and 100 ns count as equal.
         assert_eq!(
             judge(
                 &base,

@@ -1,4 +1,4 @@
-//! Costs over time: any number of runs in order of time, and the changes in the cost of each
+//! Costs over time: any number of runs in chronological order, and the changes in the cost of each
 //! service.
 
 use std::path::PathBuf;
@@ -13,16 +13,16 @@ use super::margin::Margin;
 use super::model::Outcome;
 use crate::cost::shown::DisplayUnit;
 
-/// Runs of costs in order of time.
+/// Runs that measured costs, in chronological order.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CostsOverTime {
     /// The verdict on the latest change of any cost.
     pub verdict: Outcome,
     /// The reason for the verdict.
     pub reason: String,
-    /// Maximum change that does not matter.
+    /// Largest change that does not matter to the user.
     pub margin: Margin,
-    /// Unit of the costs: `ns`, or `instructions` of emulated machines.
+    /// Unit of the costs: `ns`, or `instructions` if emulated machines were measured.
     pub unit: &'static str,
     /// The runs, oldest first.
     pub runs: Vec<CostRunFacts>,
@@ -58,7 +58,8 @@ pub struct CostTrack {
 /// Reads the runs at or below `paths`, in the order of their starts, and looks for changes.
 ///
 /// # Errors
-/// Returns [`CostCompareError`] if a run cannot be read, or the runs share no metric.
+/// Fails with a [`CostCompareError`] if a run cannot be read, or if the runs have no metric in
+/// common.
 pub fn over_time(paths: &[PathBuf], margin: Margin) -> Result<CostsOverTime, CostCompareError> {
     let folders = changes::folders_once(paths);
     let mut sides = folders
@@ -130,7 +131,7 @@ fn tracks(sides: &[Side], margin: Margin) -> Vec<CostTrack> {
 }
 
 impl CostTrack {
-    /// Returns the unit in which the cost is shown.
+    /// Returns the unit in which the cost is printed.
     #[must_use]
     pub fn shown(&self, unit: &str) -> DisplayUnit {
         DisplayUnit::of(unit, self.bytes, self.is_program)

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tardy_machine::checks::{StoredFinding, StoredState};
 use tardy_run::record::RunRecord;
 
-/// Facts that differ between any two runs, and are therefore ignored.
+/// Facts that differ between any two runs and are therefore ignored.
 const LEFT_OUT: [&str; 3] = [
     "machine.boot_id",
     "machine.memory.available_bytes",
@@ -16,7 +16,7 @@ const LEFT_OUT: [&str; 3] = [
 /// Maximum length of a value that is shown completely, in characters.
 const SHOWN: usize = 120;
 
-/// A fact in which both sides differ.
+/// A fact in which the two sides differ.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FactDifference {
     /// Path of the fact in `run.json`.
@@ -55,7 +55,7 @@ pub fn differences(base: &RunRecord, candidate: &RunRecord) -> Vec<FactDifferenc
     differences
 }
 
-/// Returns the facts of a run at these paths of `run.json`. An unknown fact is `None`.
+/// Returns the values of a run's facts at these paths of `run.json`. An unknown fact is `None`.
 #[must_use]
 pub fn of_names<const COUNT: usize>(
     record: &RunRecord,
@@ -65,8 +65,8 @@ pub fn of_names<const COUNT: usize>(
     names.map(|name| facts.remove(name))
 }
 
-/// Returns the checks of `tardy doctor` that are good on one side only. Only the states are
-/// compared, because counts in the texts vary between runs.
+/// Returns the checks of `tardy doctor` that are good on one side only. Only the states of the
+/// checks are compared, because the counts in their texts vary between runs.
 fn settings<'a>(
     base: &'a [StoredFinding],
     candidate: &'a [StoredFinding],

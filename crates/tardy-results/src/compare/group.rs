@@ -26,18 +26,19 @@ use super::side::RunSide;
 
 /// Number of time intervals in a long run. More intervals would not improve a confidence interval.
 const STRETCHES: i64 = 512;
-/// Minimum number of periods in an interval. A short run has fewer intervals for this reason.
+/// Minimum number of periods in an interval. For this reason, a short run has fewer intervals.
 const PERIODS_MIN: i64 = 10;
-/// Minimum length of a block, which is longer than a cycle of any built-in load. In a short run,
-/// blocks may be shorter.
+/// Minimum length of a block; this is longer than a cycle of any built-in load. Blocks of a short
+/// run may be shorter.
 const BLOCK_MIN: Nanos = Nanos::from_secs(1);
-/// Number of blocks in a short run, unless its samples depend on each other for longer than such a
-/// block.
+/// Number of blocks in a short run. If samples depend on each other for longer than such a block,
+/// fewer and longer blocks are used.
 const BLOCKS_OF_SHORT: i64 = 40;
-/// Minimum number of blocks for resampling, even if dependence would require longer blocks.
+/// Minimum number of blocks that resampling needs. This minimum applies even if the dependence of
+/// the samples requires longer blocks.
 const BLOCKS_MIN: usize = 20;
 
-/// Identifies series that can be compared with each other. Interval errors are never compared with
+/// Identifies series that may be compared with each other. Interval errors are never compared with
 /// latencies.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Key {
@@ -47,7 +48,8 @@ pub struct Key {
     pub quantity: String,
     /// Unit of the values.
     pub unit: String,
-    /// Load under which the samples were taken: the name of its phases. Absent for the whole run.
+    /// The load under which the samples were taken, given by the name of its phases. Absent if the
+    /// samples are from the whole run.
     pub load: Option<String>,
 }
 
@@ -60,29 +62,31 @@ impl std::fmt::Display for Key {
     }
 }
 
-/// The samples of one run with the same key.
+/// All samples of one run that have the same key.
 #[derive(Debug, Clone)]
 pub struct RunGroup {
     /// Distribution of all samples.
     pub exact: Histogram,
     /// The samples by blocks of time; empty if only a histogram was stored.
     pub blocks: Vec<Tally>,
-    /// Length of a block; absent without blocks.
+    /// Length of a block; absent if there are no blocks.
     pub block: Option<Nanos>,
-    /// Whether samples depend on each other for longer than a block.
+    /// Whether samples depend on each other over more than a block's length.
     pub dependence_is_longer: bool,
-    /// Numbers of the samples, with misses and clustering; absent without samples.
+    /// Numbers that were computed from the samples, with misses and clustering; absent if there are
+    /// no samples.
     pub numbers: Option<Numbers>,
     /// Whether the run is in virtual time. The same inputs then give the same samples, so there is
     /// no random variation.
     pub is_exact: bool,
-    /// Value from which the file of an import has only the number of samples; absent if all samples
-    /// have values.
+    /// For samples at or above this value, an imported file gives only their number. Absent if the
+    /// file gives the values of all samples.
     pub open_from: Option<Nanos>,
-    /// Maximum rounding error of an import's samples, below and above their values; 0 for own
-    /// samples.
+    /// By how much a sample of an import can be below and above its stored value, at most; 0 for
+    /// samples that tardy itself took.
     pub rounding_ns: (f64, f64),
-    /// Mean of an import. The file may state it more precisely than its buckets do.
+    /// Mean of an import's samples. The file may state the mean more precisely than the buckets of
+    /// its histogram give it.
     pub stated_mean_ns: Option<f64>,
 }
 
@@ -136,8 +140,8 @@ impl RunGroup {
         )
     }
 
-    /// Creates a group whose blocks are made of time intervals. `cells` has the intervals in order
-    /// of time, each with its phase. `phases` has the names of the phases.
+    /// Creates a group whose blocks are made of time intervals. `cells` has the intervals in
+    /// chronological order, each with its phase. `phases` has the names of the phases.
     fn of_cells(
         exact: Histogram,
         cells: Vec<(PhaseIndex, Stretch)>,
@@ -181,7 +185,7 @@ impl RunGroup {
     }
 }
 
-/// The lengths that determine blocks.
+/// The lengths from which the length of blocks is chosen.
 #[derive(Debug, Clone, Copy)]
 struct Lengths {
     measured: Nanos,
@@ -193,7 +197,7 @@ struct Lengths {
 /// Returns all groups of a run. `stretch` is the length of blocks, if the user chose it.
 ///
 /// # Errors
-/// Returns [`SeriesError`] if a series cannot be read.
+/// Fails with a [`SeriesError`] if a series cannot be read.
 pub fn groups(
     run: &RunSide,
     stretch: Option<Nanos>,
@@ -271,14 +275,16 @@ pub fn groups(
     Ok(groups)
 }
 
-/// Returns the value from which samples of an imported probe have no values.
+/// Returns the value at and above which the file of an import gives only the number of a probe's
+/// samples.
 fn open_from(record: &RunRecord, probe: &str) -> Option<Nanos> {
     stated(record, probe)
         .filter_map(StatedTotals::open_from)
         .min()
 }
 
-/// Returns the rounding errors of an imported probe's samples, below and above their values.
+/// Returns by how much a sample of an imported probe can be below and above its stored value, at
+/// most.
 fn rounding(record: &RunRecord, probe: &str) -> (f64, f64) {
     stated(record, probe).fold((0.0, 0.0), |(below, above), stated| {
         (
@@ -313,7 +319,7 @@ fn stretch_length(run: &RunSide) -> Nanos {
         .map(|probe| probe.period_ns.get())
         .max()
         .unwrap_or(0);
-    // In an import without times, the n-th sample gets the time n ns.
+    // In an import without times, the n-th sample is treated as if it was due at n ns.
     let places = || {
         run.summary
             .series
@@ -360,8 +366,8 @@ fn group(
     belongs: impl Fn(PhaseIndex) -> bool,
 ) -> RunGroup {
     let mut exact = Histogram::new(Budget::ANALYSIS);
-    // Samples of several CPUs at the same time form one block, because a disturbance of one CPU
-    // often affects the others.
+    // Samples of several CPUs in the same time interval belong to the same block, because a
+    // disturbance of one CPU often affects the others.
     let mut stretches: BTreeMap<(u64, PhaseIndex), Stretch> = BTreeMap::new();
     for series in series {
         series
@@ -419,8 +425,8 @@ fn joined(cells: Vec<(PhaseIndex, Stretch)>, together: usize) -> Vec<Tally> {
         .collect()
 }
 
-/// Returns how many neighbouring intervals depend on each other, judged by their means. Differences
-/// between phases do not count as dependence.
+/// Returns how many neighbouring intervals depend on each other, as estimated from the intervals'
+/// means. Differences between phases do not count as dependence.
 fn cells_a_block(cells: &[(PhaseIndex, Stretch)], phases: &[String]) -> usize {
     let name = |phase: &PhaseIndex| phase.map(|phase| phases[phase].as_str());
     let mean = |stretch: &Stretch| stretch.sum() / stretch.count().max(1) as f64;

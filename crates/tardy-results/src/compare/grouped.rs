@@ -1,6 +1,6 @@
-//! Compares the runs of one folder. Repetitions of a measurement form a side. Sides with the same
-//! measurement on different kernels are compared with each other. All other runs are omitted and
-//! listed.
+//! Compares the runs of one folder. Runs that repeat one measurement form a side. Sides are
+//! compared with each other if they made the same measurement on different kernels. All other runs
+//! are omitted and listed.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use super::side::{CompareError, RunSide, Side};
 #[derive(Debug)]
 pub struct GroupedComparison {
     pub comparison: Comparison,
-    /// Descriptions of the groups that measured something else than the baseline.
+    /// Descriptions of the groups that made another measurement than the baseline.
     pub left_out: Vec<String>,
 }
 
@@ -21,7 +21,8 @@ pub struct GroupedComparison {
 /// compared. Of these, the group with the earliest run is the baseline.
 ///
 /// # Errors
-/// Returns [`CompareError`] if nothing can be compared, and the errors of [`super::read::compare`].
+/// Fails with a [`CompareError`] if nothing can be compared, and otherwise fails as
+/// [`super::read::compare`] does.
 pub fn compare_within(path: &Path, settings: &Settings) -> Result<GroupedComparison, CompareError> {
     let all = Side::read(path, settings.window)?;
     let count = all.runs.len();

@@ -1,5 +1,5 @@
-//! Compares the samples of both sides with the same key: the differences with intervals, and a
-//! verdict on each.
+//! Compares the samples of both sides that have the same key. Computes the differences with
+//! intervals, and a verdict on each.
 
 use tardy_core::histogram::Histogram;
 use tardy_statistics::compare::block_bootstrap::{
@@ -31,8 +31,9 @@ use super::verdict::deciders;
 /// The quantile that the overview shows between median and maximum.
 const HIGH: f64 = 0.999;
 
-/// Compares both sides for `key`, which is one of `tables` shared keys. [`settle`] adds the
-/// verdicts, because it knows all tables. `None` if a side has no samples.
+/// Compares both sides for one key, that is, for one kind of samples. `tables` is the number of
+/// keys that occur on both sides. The table has no verdicts yet: [`settle`] adds them later, when
+/// all tables are known. Returns `None` if a side has no samples.
 #[must_use]
 pub fn table(
     key: &Key,
@@ -119,8 +120,8 @@ fn is_same(base: &Histogram, candidate: &Histogram) -> bool {
     base.count() == candidate.count() && counts(base) == counts(candidate)
 }
 
-/// Returns the spread between the runs of one side at `quantile`, as measured, stated or
-/// documented; `None` if the values are exact.
+/// Returns how much `quantile` varies between the runs of one side, as measured, stated by the user
+/// or documented; `None` if the values are exact.
 fn between_runs(
     base: &PooledRuns<'_>,
     candidate: &PooledRuns<'_>,
@@ -189,8 +190,8 @@ fn row(settings: &Settings, quantile: f64, base: f64, candidate: f64) -> Row {
     }
 }
 
-/// Widens the interval of a row by the rounding of imported samples, because their quantiles may be
-/// rounded as well.
+/// Widens the interval of a row by the rounding errors of imported samples, because these errors
+/// affect the quantiles, too.
 fn widen_by_rounding(row: &mut Row, base: &PooledRuns<'_>, candidate: &PooledRuns<'_>) {
     let (from, to) = (base.rounding(), candidate.rounding());
     row.interval_ns = row.interval_ns.map(|interval| Interval {
@@ -200,10 +201,10 @@ fn widen_by_rounding(row: &mut Row, base: &PooledRuns<'_>, candidate: &PooledRun
 }
 
 /// Returns rows in which each run, or each replica, counts as one number. A row shows the medians
-/// of the runs. Its interval is that of their shift, widened so that the intervals of all `tables`
-/// are right at the same time. The difference of the medians may lie outside this interval. The
-/// interval is then extended to that difference, so that the verdict also holds for the printed
-/// numbers.
+/// of the runs. Its interval is that of the shift between the sides, widened so that the intervals
+/// of all `tables` tables are right at the same time. The difference of the medians may lie outside
+/// this interval. The interval is then extended to include the difference, so that the verdict also
+/// holds for the printed numbers.
 fn rows_of_runs(
     base: &PooledRuns<'_>,
     candidate: &PooledRuns<'_>,
@@ -222,7 +223,8 @@ fn rows_of_runs(
     let freedom = (base.runs.len() + candidate.runs.len())
         .saturating_sub(2)
         .max(1) as f64;
-    // The quantiles of one run change together, so only the tables share the confidence.
+    // The quantiles of one run change together, so the interval is widened for the number of
+    // tables, not of rows.
     let factor = stretched(tables, settings.confidence, |confidence| {
         student::deviate(confidence, freedom)
     });
@@ -294,8 +296,8 @@ fn rows_of_blocks(
         let (base_ns, candidate_ns) =
             (from.quantile(found.quantile)?, to.quantile(found.quantile)?);
         let mut row = row(settings, found.quantile, base_ns, candidate_ns);
-        // Blocks store values with a precision of only 1/1024. The interval is shifted by the
-        // resulting error of the difference.
+        // Blocks store values with a precision of only 1/1024. The interval is moved by the error
+        // that this causes in the difference.
         let moved = row.difference_ns - found.difference;
         row.interval_ns = found.interval.map(|interval| Interval {
             lower: interval.lower + moved,
@@ -337,8 +339,9 @@ fn reach_of_runs(
     })
 }
 
-/// Returns rows from order statistics. Each side's quantile lies between two of its samples, so the
-/// difference lies between the differences of these samples.
+/// Returns rows whose intervals come from order statistics. The quantile of each side lies between
+/// two samples of that side, so the difference of the quantiles lies between differences of these
+/// samples.
 fn rows_of_ranks(
     base: &PooledRuns<'_>,
     candidate: &PooledRuns<'_>,
@@ -429,11 +432,11 @@ fn overview(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>, method: Method) -
     }
 }
 
-/// Widens the intervals so that those of all tables are right at the same time, and adds the
-/// verdicts of rows and tables.
+/// Widens the intervals so that those of all tables are correct at the same time, and adds the
+/// verdicts on rows and tables.
 ///
-/// The rows of all block comparisons share the confidence. The intervals of other methods are
-/// already wide enough for the number of tables.
+/// Only the intervals from blocks are widened here, for the number of rows in all block
+/// comparisons. The intervals of other methods are already wide enough for the number of tables.
 pub fn settle(tables: &mut [Table], settings: &Settings) {
     let is_of_blocks = |table: &&Table| matches!(table.method, Method::Blocks { .. });
     let rows = tables
@@ -474,8 +477,8 @@ pub fn settle(tables: &mut [Table], settings: &Settings) {
     }
 }
 
-/// Marks the numbers in the overview that the comparison decides: those with a verdict other than
-/// inconclusive, or all of them if both sides have the same samples.
+/// Marks the numbers of the overview for which the comparison has a verdict other than
+/// inconclusive. If both sides have the same samples, marks all numbers.
 fn mark_decided(table: &mut Table) {
     let of_maxima = table.maxima.as_ref().and_then(|maxima| maxima.verdict);
     let of_quantile = |quantile: f64| {
@@ -491,8 +494,8 @@ fn mark_decided(table: &mut Table) {
     table.overview.max.is_decided = is_decided(of_maxima);
 }
 
-/// Returns the factor by which a deviate grows if `statements` statements must all be right with
-/// the probability 1 - [`CHANCE_OF_ANY`].
+/// Returns the factor by which each interval must be widened so that all of `statements` intervals
+/// are correct with the probability 1 - [`CHANCE_OF_ANY`].
 pub(super) fn stretched(
     statements: usize,
     confidence: Confidence,

@@ -1,7 +1,8 @@
 //! The margin: the largest difference that does not matter to the user.
 //!
-//! The default margin of a latency is 5 %, but at least 1 us: 5 % of 2 us are only 100 ns, and with
-//! enough samples, even such a difference is significant.
+//! The default margin of a latency is 5 %, but at least 1 us. Without this minimum, the margin for
+//! a latency of 2 us would be only 100 ns, and if there are enough samples, even such a difference
+//! is significant.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,20 +18,20 @@ const MARGIN_LEAST: f64 = 1_000.0;
 #[serde(rename_all = "kebab-case")]
 pub enum Margin {
     Time(Nanos),
-    /// A share of the baseline's value.
+    /// A fraction of the baseline's value.
     Share(f64),
 }
 
 impl Default for Margin {
-    /// Returns 5 %, which is less than the usual difference between two boots of a machine.
+    /// Returns 5 %, which is less than the usual difference between two boots of the same machine.
     fn default() -> Self {
         Self::Share(0.05)
     }
 }
 
 impl Margin {
-    /// Returns the margin in ns for a latency of the baseline. A margin that is a share is at least
-    /// 1 us.
+    /// Returns the margin in ns for a latency of the baseline. If the margin is a share, at least 1
+    /// us is returned.
     #[must_use]
     pub fn of_latency(self, baseline: f64) -> f64 {
         match self {
@@ -49,7 +50,7 @@ impl Margin {
     }
 }
 
-/// The error for a text that is not a margin.
+/// The error if a text is not a margin.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a margin: write a time such as 5us, or a share of the baseline such as 5%")]
 pub struct ParseMarginError(String);

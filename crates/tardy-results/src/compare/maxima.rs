@@ -1,9 +1,9 @@
-//! Compares the largest values.
+//! Compares the largest values of the sides.
 //!
-//! The maxima of two single runs differ by chance, so only a test gives a verdict. The test counts
-//! how many samples of one side exceed the other side's maximum by more than the margin and by more
-//! than runs usually differ. At most 1 % of comparisons have a wrong verdict of this kind, so the
-//! rate of false discoveries is at most 1 %, too.
+//! The maxima of two single runs differ by chance, so a verdict on them requires a test. The test
+//! counts the samples of one side that exceed the maximum of the other side by more than the margin
+//! and by more than the usual difference between runs. At most 1 % of comparisons have such a wrong
+//! verdict, so the rate of false discoveries is at most 1 %, too.
 
 use tardy_statistics::compare::equal_length::median_maximum;
 use tardy_statistics::compare::permutation::all_above_by_chance;
@@ -14,7 +14,7 @@ use super::model::{BetweenRuns, CHANCE_OF_ANY, Maxima, Outcome, RUNS_MIN, Settin
 use super::pooled::{PooledRuns, middle, tally};
 
 /// Returns the largest values of both sides without a verdict. `tables` is the number of tables in
-/// the comparison, and `between` the spread between runs.
+/// the comparison; `between` is the spread between runs.
 pub(super) fn maxima(
     base: &PooledRuns<'_>,
     candidate: &PooledRuns<'_>,
@@ -50,7 +50,7 @@ pub(super) fn maxima(
         side.exact.above(limit as i64)
     };
     let beyond = (above(base, candidate), above(candidate, base));
-    // Late samples occur in clusters, so clusters are counted.
+    // Late samples occur in clusters, so the test counts clusters instead of samples.
     let clusters = (
         beyond.0 as f64 * base.index.min(1.0),
         beyond.1 as f64 * candidate.index.min(1.0),
@@ -67,8 +67,8 @@ pub(super) fn maxima(
     })
 }
 
-/// Returns the probability that the `beyond` largest of all samples come from the same side if both
-/// sides have the same distribution.
+/// Returns the probability that the `beyond` largest of all samples come from a single side by
+/// chance, that is, if both sides have the same distribution.
 fn beyond_by_chance(beyond: f64, from: f64, to: f64) -> f64 {
     let share = from.max(to) / (from + to);
     let other = 1.0 - share;
@@ -82,7 +82,7 @@ fn chance_of_one(tables: usize) -> f64 {
 }
 
 /// Adds the verdict on the largest values of one of `tables` tables. If the user named quantiles,
-/// only these decide.
+/// the largest values get no verdict.
 pub(super) fn vote(table: &mut Table, tables: usize, settings: &Settings) {
     let Some(maxima) = &mut table.maxima else {
         return;
@@ -95,7 +95,7 @@ pub(super) fn vote(table: &mut Table, tables: usize, settings: &Settings) {
     };
     let shown = table.overview.max;
     let of_shown = beyond_margin(shown.base_ns, shown.candidate_ns);
-    // With enough runs, each run counts as one number.
+    // If there are enough runs, each run counts as one number.
     let (chance, found) = if is_of_runs {
         let (from, to) = (middle(&maxima.base_ns), middle(&maxima.candidate_ns));
         let chance = maxima
@@ -121,7 +121,8 @@ mod tests {
         assert_eq!(beyond_by_chance(0.0, 100.0, 100.0), 1.0);
         assert_eq!(beyond_by_chance(1.0, 100.0, 100.0), 1.0);
         assert_eq!(beyond_by_chance(10.0, 100.0, 100.0), 2.0_f64.powi(-9));
-        // 10 samples beyond the maximum are weak evidence if one side has nearly all samples.
+        // If one side has nearly all samples, 10 samples of this side above the other's maximum are
+        // weak evidence.
         assert!(beyond_by_chance(10.0, 900.0, 100.0) > 0.3);
     }
 }

@@ -1,10 +1,10 @@
 //! Compares the deadline misses of two sides.
 //!
-//! Misses count as clusters. The number of clusters comes from the variance of the number of
-//! misses, or from the extremal index if the index shows more dependence. A side with few misses
-//! cannot show how they cluster, so each side is assumed to cluster at least as much as both sides
-//! together. With at least four runs per side, the share of misses of each run counts as one
-//! number, as for quantiles.
+//! The comparison counts clusters of misses, not single misses. Their number comes from the
+//! variance of the number of misses, or from the extremal index if the index shows more dependence.
+//! If a side has few misses, they cannot show how they cluster, so the misses of each side are
+//! assumed to cluster at least as much as those of both sides together. With at least four runs per
+//! side, each run counts as one number, namely its share of misses.
 
 use tardy_core::verdict::Window;
 use tardy_statistics::compare::permutation::permutation;
@@ -17,8 +17,8 @@ use super::margin::Margin;
 use super::model::{BetweenRuns, Method, Misses, Outcome, RUNS_MIN, Settings};
 use super::pooled::PooledRuns;
 
-/// Compares the shares of misses; `None` without a deadline. `method` decides whether each run
-/// counts as one number.
+/// Compares the shares of misses; `None` if there is no deadline. `method` determines whether each
+/// run counts as one number.
 pub(super) fn misses(
     base: &PooledRuns<'_>,
     candidate: &PooledRuns<'_>,
@@ -67,14 +67,14 @@ pub(super) fn misses(
     })
 }
 
-/// The ratio of the candidate's share of misses to the baseline's.
+/// The candidate's share of misses divided by the baseline's.
 struct ShareRatio {
     ratio: Option<f64>,
     interval: Interval,
     probability: f64,
 }
 
-/// Compares one share of misses per run, by ranks.
+/// Compares the runs' shares of misses, by the ranks of these shares.
 fn of_runs(base: &[f64], candidate: &[f64], settings: &Settings) -> ShareRatio {
     let found = shift_ratio(base, candidate, settings.confidence);
     let probability =
@@ -86,11 +86,11 @@ fn of_runs(base: &[f64], candidate: &[f64], settings: &Settings) -> ShareRatio {
     }
 }
 
-/// Compares the pooled misses of both sides, counted as clusters.
+/// Compares the misses of both sides, pooled over all runs and counted as clusters.
 ///
-/// Even if nothing changed, runs differ in their latencies, and therefore in their numbers of
-/// misses. The ends of the interval therefore assume that the candidate's latencies are lower, or
-/// higher, by as much as runs usually differ.
+/// Even if nothing changed, latencies differ between runs, and so do the numbers of misses.
+/// Therefore one end of the interval assumes that the candidate's latencies are lower by the usual
+/// difference between runs, and the other end that they are higher by it.
 fn of_clusters(
     base: &PooledRuns<'_>,
     candidate: &PooledRuns<'_>,
@@ -140,8 +140,8 @@ fn seen_ratio(from: (u64, u64), to: (u64, u64)) -> Option<f64> {
     Some(share(to) / share(from)).filter(|ratio| ratio.is_finite())
 }
 
-/// Returns the number of clusters per miss for each side: at most the value of both sides together,
-/// because a side with few misses cannot show how they cluster.
+/// Returns the number of clusters per miss for each side. It is at most the value for both sides
+/// together, because a side with few misses does not show how they cluster.
 fn clusters_a_miss(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>) -> (f64, f64) {
     let sides = [base, candidate].map(|side| {
         (
@@ -162,7 +162,7 @@ fn clusters_a_miss(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>) -> (f64, f
     (sides[0].1.min(together), sides[1].1.min(together))
 }
 
-/// Returns the misses that `side` would have if the deadline were multiplied by `times`.
+/// Returns how many misses `side` would have if the deadline were multiplied by `times`.
 fn moved(
     side: &PooledRuns<'_>,
     (misses, due): (u64, u64),

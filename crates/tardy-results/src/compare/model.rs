@@ -1,5 +1,4 @@
-//! The parts of a comparison, which are serialised as JSON, and printed as text, Markdown and
-//! JUnit.
+//! The parts of a comparison. They are serialised as JSON, and printed as text, Markdown and JUnit.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::series::ClockKind;
@@ -14,7 +13,7 @@ use super::facts::FactDifference;
 use super::group::Key;
 use super::margin::Margin;
 
-/// A baseline against one or more candidates.
+/// The comparison of a baseline with one or more candidates.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// The worst verdict of all candidates.
@@ -29,34 +28,34 @@ pub struct Comparison {
 /// The settings of a comparison. The same settings and runs give identical results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Maximum difference that does not matter.
+    /// Largest difference that does not matter to the user.
     pub margin: Margin,
-    /// Confidence of each interval. Tests use 1 minus this value as significance level.
+    /// Confidence of each interval. Tests use 1 minus this value as their significance level.
     pub confidence: Confidence,
     /// Number of resamples of the bootstrap.
     pub resamples: u32,
     /// Seed of the random numbers.
     pub seed: u64,
-    /// The window of latencies that meet the deadline; absent without a deadline.
+    /// The window of latencies that meet the deadline; absent if there is no deadline.
     pub window: Option<Window>,
-    /// Quantiles to compare.
+    /// The quantiles that are compared.
     pub quantiles: Vec<f64>,
-    /// Whether the user named the quantiles. Every named quantile that both sides bound is
-    /// compared, even if few samples lie beyond it.
+    /// Whether the user named the quantiles. A quantile that the user named is compared if both
+    /// sides bound it, even if few samples lie beyond it.
     pub are_quantiles_given: bool,
-    /// Standard deviation between runs, as a fraction of their level. If absent, it is estimated
-    /// from the runs, or, with too few runs, a documented value is used.
+    /// Standard deviation between runs of one side, as a fraction of their mean level. If absent,
+    /// it is estimated from the runs; with too few runs, a documented value is used.
     pub between_runs: Option<f64>,
-    /// Length of blocks. If absent, it is chosen for each run.
+    /// Length of blocks. Length of blocks; if absent, it is chosen for each run.
     #[serde(rename = "block_ns")]
     pub block: Option<Nanos>,
-    /// Name of the phases to compare. If absent, all phases are compared.
+    /// Name of the phases that are compared. If absent, all phases are compared.
     pub phase: Option<String>,
-    /// Whether runs of different clocks may be compared.
+    /// Whether runs whose times come from different clocks may be compared.
     pub is_across_clocks: bool,
 }
 
-/// Probability that any verdict in a comparison is wrong. This probability limits the
+/// Probability that any verdict of a comparison is wrong. This probability limits the
 /// false-discovery rate.
 pub const CHANCE_OF_ANY: f64 = 0.01;
 
@@ -102,23 +101,23 @@ pub struct RunFacts {
     pub measured_ns: Nanos,
     /// The machine in one line.
     pub machine: String,
-    /// Caveats to read before the numbers of the run.
+    /// Caveats that a reader must know before the numbers of the run.
     pub warnings: Vec<String>,
 }
 
-/// A candidate against the baseline.
+/// The comparison of a candidate with the baseline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CandidateComparison {
     pub side: SideSummary,
     /// The verdict over all tables of the candidate.
     pub verdict: Outcome,
-    /// The number that decides the verdict, in words.
+    /// A description of the number that decides the verdict.
     pub reason: String,
-    /// Caveats to read before the numbers.
+    /// Caveats that a reader must know before the numbers.
     pub warnings: Vec<String>,
     /// Other differences between the runs: machine, kernel, plan.
     pub changed: Vec<FactDifference>,
-    /// A table for each shared probe and quantity, and for each load.
+    /// A table for each probe and quantity that both sides have, and for each load.
     pub tables: Vec<Table>,
 }
 
@@ -126,11 +125,11 @@ pub struct CandidateComparison {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// The candidate is lower by more than the margin, and nowhere higher.
+    /// The candidate is lower by more than the margin in some numbers, and higher in none.
     Better,
     /// The difference is within the margin.
     Equivalent,
-    /// The samples do not decide.
+    /// The samples do not suffice to choose between the other verdicts.
     Inconclusive,
     /// The candidate is higher by more than the margin.
     Worse,
@@ -139,7 +138,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Returns the text of the verdict in tables.
+    /// Returns the text that stands for the verdict in tables.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -151,9 +150,9 @@ impl Outcome {
         }
     }
 
-    /// Combines several verdicts; `None` without any. The result is mixed if one is mixed, or if
-    /// one is worse and another is better. Otherwise, it is the first of worse, better,
-    /// inconclusive and equivalent that occurs.
+    /// Combines several verdicts; `None` if there are none. The result is mixed if one of the
+    /// verdicts is mixed, or if one is worse and another is better. Otherwise, it is the first of
+    /// these that occurs: worse, better, inconclusive, equivalent.
     #[must_use]
     pub fn of_all(outcomes: impl IntoIterator<Item = Self>) -> Option<Self> {
         let both = |one, other| match (one, other) {
@@ -200,15 +199,15 @@ pub struct BetweenRuns {
 #[serde(rename_all = "kebab-case")]
 pub enum SpreadSource {
     Stated,
-    /// The share is a constant of this tool. The documentation states it.
+    /// The value is a constant of this tool. The documentation states this constant.
     Documented,
-    /// The runs themselves. With fewer than four runs per side, they are used only if they differ
-    /// by more than the documented share.
+    /// The value was measured on the compared runs. With fewer than four runs per side, the
+    /// measured spread is used only if it exceeds the documented one.
     Runs,
 }
 
-/// Minimum number of runs per side for which each run counts as one number. Fewer runs cannot
-/// exclude chance at 95 %.
+/// Minimum number of runs per side for which each run counts as one number. With fewer runs, such a
+/// test could never reach 95 % confidence.
 pub const RUNS_MIN: usize = 4;
 
 /// Where the intervals come from.
@@ -217,26 +216,27 @@ pub const RUNS_MIN: usize = 4;
 pub enum Method {
     /// Each run counts as one number.
     Runs,
-    /// Both sides have identical samples: a run is compared with itself, or with its repetition in
-    /// virtual time.
+    /// Both sides have identical samples, because a run is compared with itself, or with its
+    /// repetition in virtual time.
     Same,
-    /// Virtual time with one run per side. Each run is exact for its command line, so there is no
-    /// interval.
+    /// The runs are in virtual time, and each side has one run. The result of each run is exact for
+    /// its command line, so there is no interval.
     Exact,
-    /// Virtual time with several replicas. Each replica counts as one number.
+    /// The runs are in virtual time, with several replicas per side. Each replica counts as one
+    /// number.
     Replicas,
-    /// Resampled blocks of time, and the spread between runs.
+    /// The intervals come from resampled blocks of time, and from the spread between runs.
     Blocks {
         /// Number of blocks in the baseline and in the candidate.
         blocks: (usize, usize),
         /// Lengths of the blocks in the baseline and in the candidate.
         length_ns: (Nanos, Nanos),
-        /// Whether samples depend on each other for longer than a block. The intervals are then too
-        /// short for a verdict.
+        /// Whether samples depend on each other over more than a block's length. If so, the
+        /// intervals are too narrow for a verdict.
         is_too_short: bool,
     },
-    /// Only histograms are available. The intervals combine the bounds of each side's quantile with
-    /// the spread between runs.
+    /// Only histograms of the samples are available. The intervals combine the bounds of the
+    /// quantile on each side with the spread between runs.
     OrderStatistics,
 }
 
@@ -247,17 +247,18 @@ pub struct Table {
     pub key: Key,
     /// The verdict over the table's rows, maxima and misses.
     pub verdict: Outcome,
-    /// The numbers that decide the verdict. A mixed verdict has a better and a worse number. An
-    /// inconclusive verdict has the number that is most likely to exceed the margin.
+    /// The numbers that decide the verdict; usually there is one. For a mixed verdict, these are a
+    /// number that is better and one that is worse. For an inconclusive verdict, this is the number
+    /// that is most likely to exceed the margin.
     pub decided_by: Vec<Decider>,
     /// Where the intervals come from.
     pub method: Method,
     /// The spread between runs that is part of the intervals; absent if the intervals are exact, or
     /// if the spread is unknown.
     pub between_runs: Option<BetweenRuns>,
-    /// Why no row has a verdict; absent if rows have verdicts.
+    /// The reason why no row has a verdict; absent if rows have verdicts.
     pub undecided: Option<String>,
-    /// Median, 99.9 % and maximum of both sides, even if they were not compared.
+    /// Median, 99.9 % quantile and maximum of both sides, even if they were not compared.
     pub overview: Overview,
     /// The baseline's samples.
     pub base: Body,
@@ -265,15 +266,15 @@ pub struct Table {
     pub candidate: Body,
     /// A row for each compared quantile.
     pub rows: Vec<Row>,
-    /// The other requested quantiles, which were not compared.
+    /// The quantiles that were requested but not compared.
     pub not_compared: Vec<NotCompared>,
     /// The largest values for equal numbers of samples.
     pub maxima: Option<Maxima>,
-    /// Deadline misses; absent without a deadline.
+    /// Deadline misses; absent if there is no deadline.
     pub misses: Option<Misses>,
 }
 
-/// A number that decides a table.
+/// A number on which the verdict of a table depends.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Decider {
     /// Identifies the number.
@@ -286,7 +287,7 @@ pub struct Decider {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DecidingNumber {
-    /// The quantile with this share.
+    /// The quantile that belongs to this fraction.
     Quantile(f64),
     /// The largest value.
     Maximum,
@@ -294,7 +295,7 @@ pub enum DecidingNumber {
     Misses,
 }
 
-/// Median, 99.9 % and maximum of both sides.
+/// Median, 99.9 % quantile and maximum of both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Overview {
     pub median: Pair,
@@ -304,16 +305,16 @@ pub struct Overview {
     pub max: Pair,
 }
 
-/// A number of both sides.
+/// The values of one number on both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
     /// Value in the baseline.
     pub base_ns: f64,
     /// Value in the candidate.
     pub candidate_ns: f64,
-    /// Whether both sides bound the number from above.
+    /// Whether the samples of both sides give an upper bound of the number.
     pub is_bounded: bool,
-    /// Whether the comparison has a verdict on the number other than inconclusive.
+    /// Whether the comparison has a verdict on this number, other than "inconclusive".
     #[serde(default)]
     pub is_decided: bool,
 }
@@ -327,11 +328,12 @@ pub struct NotCompared {
     pub base_ns: f64,
     /// Value in the samples of the candidate.
     pub candidate_ns: f64,
-    /// Which multiple of the data a comparison would need; absent if it would be impractical.
+    /// Factor by which the number of samples must grow for a comparison; absent if the factor is
+    /// impractical.
     pub data_needed: Option<f64>,
 }
 
-/// The samples of one side.
+/// All samples of one side.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Body {
     pub runs: usize,
@@ -352,28 +354,30 @@ pub struct Body {
 pub struct Row {
     /// The quantile as a fraction: 0.99 is the value that 99 % of the samples do not exceed.
     pub quantile: f64,
-    /// Value in the baseline. If each run counts as one number, it is the median of the runs.
+    /// Value in the baseline. If each run counts as one number, this is the median of these
+    /// numbers.
     pub base_ns: f64,
     /// Value in the candidate.
     pub candidate_ns: f64,
     /// Candidate minus baseline.
     pub difference_ns: f64,
     /// Interval of the difference; absent if it is unbounded, or if the table is undecided. If each
-    /// run counts as one number, it is the interval of the runs' shift, extended to the difference
-    /// if that lies outside.
+    /// run counts as one number, this is the interval of the shift between the sides; it is
+    /// extended if it does not contain the difference.
     pub interval_ns: Option<Interval>,
-    /// How far the spread between runs extends each half of the interval. The spread and the half
-    /// are combined as independent errors.
+    /// How far the spread between runs widens the lower and the upper half of the interval. The
+    /// spread and each half are combined like independent errors, by the sum of squares.
     pub between_runs_ns: Reach,
-    /// Maximum difference that does not matter for this value.
+    /// Largest difference that does not matter for this value.
     pub margin_ns: f64,
-    /// Probability that relabelled runs differ by at least as much; absent if the method has no
-    /// such test. The interval decides the verdict, not this probability.
+    /// Probability, from a permutation test, that two equal sides differ by at least this much;
+    /// absent if the method has no such test. The interval decides the verdict, not this
+    /// probability.
     pub probability: Option<f64>,
-    /// The verdict from the interval; absent without an interval.
+    /// The verdict that follows from the interval; absent if there is no interval.
     pub verdict: Option<Outcome>,
-    /// Which multiple of the data would decide; absent if the row is decided, or if no amount would
-    /// decide it.
+    /// Factor by which the number of samples must grow to decide the row; absent if the row is
+    /// decided, or if no number of samples would decide it.
     pub data_needed: Option<f64>,
 }
 
@@ -382,23 +386,23 @@ pub struct Row {
 pub struct Maxima {
     /// Each value is the largest of this number of samples.
     pub samples: u64,
-    /// A value for each run of the baseline. For a longer run, it is the median over all ways to
-    /// choose that number of samples.
+    /// A value for each run of the baseline. If a run has more samples, all ways to choose
+    /// `samples` of them are considered, and the value is the median of the resulting maxima.
     pub base_ns: Vec<f64>,
     /// A value for each run of the candidate.
     pub candidate_ns: Vec<f64>,
-    /// Probability that chance alone puts all values of one side above those of the other; absent
-    /// if the values of the sides overlap, or if a side has only one run.
+    /// Probability that by chance alone, all values of one side are above all values of the other
+    /// side; absent if the values of the sides overlap, or if a side has only one run.
     pub all_above_by_chance: Option<f64>,
-    /// Number of the baseline's samples above the candidate's largest sample, and the reverse. A
-    /// sample counts only if it is higher by more than the margin and by more than runs usually
-    /// differ.
+    /// Number of the baseline's samples above the candidate's largest sample, and number of the
+    /// candidate's samples above the baseline's largest sample. A sample counts only if it is
+    /// larger by more than the margin and by more than the usual difference between runs.
     pub beyond: (u64, u64),
-    /// Probability that chance alone puts at least this many independent samples beyond the other
+    /// Probability that by chance alone, at least this many independent samples lie above the other
     /// side's largest sample.
     pub beyond_by_chance: f64,
-    /// The verdict of the test; absent if too few samples lie beyond, because two maxima differ by
-    /// chance, or if the user named quantiles.
+    /// The verdict of the test; absent if so few samples lie above the other side's maximum that
+    /// this may be chance, or if the user named quantiles.
     pub verdict: Option<Outcome>,
 }
 
@@ -409,15 +413,14 @@ pub struct Misses {
     pub base: (u64, u64),
     /// Number of misses and of due times in the candidate.
     pub candidate: (u64, u64),
-    /// Ratio of the candidate's share of misses to the baseline's. With at least four runs per
-    /// side, it is the median of the ratios of all pairs of runs. Absent if the baseline has no
-    /// misses.
+    /// The candidate's share of misses divided by the baseline's. With at least four runs per side,
+    /// it is the median of the ratios of all pairs of runs. Absent if the baseline has no misses.
     pub ratio: Option<f64>,
-    /// Interval of the ratio. An absent end means unbounded.
+    /// Interval of the ratio. An end is absent if it is unbounded.
     pub interval: (f64, Option<f64>),
-    /// Probability that chance alone divides the misses at least as unevenly. With at least four
-    /// runs per side, it comes from relabelling the runs.
+    /// Probability that by chance alone, the misses are divided between the sides at least as
+    /// unevenly. With at least four runs per side, it comes from a permutation test on the runs.
     pub probability: f64,
-    /// The verdict; absent if neither side missed.
+    /// The verdict; absent if neither side missed the deadline.
     pub verdict: Option<Outcome>,
 }

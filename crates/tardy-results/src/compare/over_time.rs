@@ -1,4 +1,5 @@
-//! A comparison over time: any number of runs in order of time, and the changes in their numbers.
+//! A comparison over time: takes any number of runs, in chronological order, and finds the changes
+//! in their numbers.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,7 +19,7 @@ use super::side::{CompareError, RunSide, Side};
 /// Minimum number of samples that every run needs beyond a quantile.
 const BEYOND_MIN: f64 = 10.0;
 
-/// Runs in order of time.
+/// The result of a comparison over time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OverTime {
     /// The verdict on the latest change of any number.
@@ -35,7 +36,7 @@ pub struct OverTime {
     pub changes: Vec<Change>,
 }
 
-/// One number per run, over all runs.
+/// A quantile of one probe and quantity, followed over all runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Track {
     /// The probe and quantity.
@@ -43,10 +44,10 @@ pub struct Track {
     pub quantile: f64,
     /// Value of the quantile in each run.
     pub values_ns: Vec<f64>,
-    /// Largest value of each run, estimated for the length of the shortest run. The values are
-    /// shown but not tested, because they vary too much.
+    /// Largest value of each run, as estimated for a run of the length of the shortest run. The
+    /// values are shown but not tested, because they vary too much.
     pub maxima_ns: Vec<f64>,
-    /// Each value in `maxima_ns` is the largest of this number of samples.
+    /// The number of samples of which each value in `maxima_ns` is the largest.
     pub maxima_of: u64,
     /// Changes of the value that exceed the margin.
     pub steps: Vec<Step>,
@@ -55,7 +56,7 @@ pub struct Track {
 /// Reads the runs at or below `paths`, in the order of their starts, and looks for changes.
 ///
 /// # Errors
-/// Returns [`CompareError`] if a run cannot be read, or the runs share no series.
+/// Fails with a [`CompareError`] if a run cannot be read, or if the runs have no series in common.
 pub fn over_time(paths: &[PathBuf], settings: &Settings) -> Result<OverTime, CompareError> {
     let folders = changes::folders_once(paths);
     let mut runs = folders
@@ -116,7 +117,8 @@ fn tracks(side: &Side, settings: &Settings) -> Result<Vec<Track>, CompareError> 
             run.map(|run| run.folder.display().to_string())
                 .unwrap_or_default()
         };
-        // The first run has no series that all others have, so some other run differs from it.
+        // No series of the first run occurs in all other runs, so another run differs from the
+        // first.
         let other = names.iter().position(|has| *has != names[0]);
         let other = other.unwrap_or(names.len() - 1);
         return Err(CompareError::NothingShared {

@@ -1,4 +1,5 @@
-//! One side of a table: its runs, all samples together, and the number of independent samples.
+//! One side of a table: its runs, all their samples together, and the number of independent
+//! samples.
 
 use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::summary::numbers::{Numbers, Percentile};
@@ -14,7 +15,7 @@ use super::model::Body;
 pub(super) struct PooledRuns<'a> {
     pub(super) runs: &'a [RunGroup],
     pub(super) exact: Histogram,
-    /// Number of clusters per late sample.
+    /// How many clusters there are per late sample.
     pub(super) index: f64,
 }
 
@@ -90,8 +91,8 @@ impl<'a> PooledRuns<'a> {
         self.runs.iter().all(|run| run.is_exact)
     }
 
-    /// Returns `value`, a quantile of this side, and whether it is exact. If an import has only the
-    /// number of samples there, the returned value is a lower bound.
+    /// Returns `value`, a quantile of this side, and whether it is exact. If an import gives only
+    /// the number of samples in that range, the returned value is a lower bound.
     pub(super) fn known(&self, value: f64) -> (f64, bool) {
         let open = self
             .runs
@@ -103,14 +104,15 @@ impl<'a> PooledRuns<'a> {
             .map_or((value, true), |from| (from, false))
     }
 
-    /// Returns the maximum rounding errors of the samples, below and above their values.
+    /// Returns by how much a sample can be below and above its stored value, at most.
     pub(super) fn rounding(&self) -> (f64, f64) {
         self.runs.iter().fold((0.0, 0.0), |(below, above), run| {
             (run.rounding_ns.0.max(below), run.rounding_ns.1.max(above))
         })
     }
 
-    /// Returns whether, in any run, a quantile lies where an import has only the number of samples.
+    /// Returns whether a quantile of any run, or of all runs together, lies in a range for which an
+    /// import gives only the number of samples.
     pub(super) fn is_open_at(&self, quantile: f64) -> bool {
         self.runs.iter().any(|run| {
             run.open_from
@@ -138,9 +140,9 @@ impl<'a> PooledRuns<'a> {
             .collect()
     }
 
-    /// Returns the number of independent samples with as much information about a quantile as all
-    /// samples. This is the smaller one of two numbers: `of_blocks`, the estimate from time blocks,
-    /// and the number in the summary.
+    /// Returns the number of independent samples that give as much information about a quantile as
+    /// all samples. This is the smaller of two numbers: the estimate from blocks of time
+    /// (`of_blocks`) and the number in the summary.
     pub(super) fn effective(&self, quantile: f64, of_blocks: f64) -> f64 {
         let known = || self.runs.iter().filter_map(|run| run.numbers.as_ref());
         let of_summary: Option<f64> = known()
@@ -149,8 +151,8 @@ impl<'a> PooledRuns<'a> {
         of_blocks.min(of_summary.unwrap_or(self.index * self.exact.count() as f64))
     }
 
-    /// Returns whether `effective` independent samples bound a quantile from both sides, by the
-    /// rule of summaries.
+    /// Returns whether `effective` independent samples suffice for a lower and an upper bound of a
+    /// quantile, by the same rule as in summaries.
     pub(super) fn bounds(&self, quantile: f64, effective: f64) -> bool {
         let samples = self.exact.count();
         if effective <= 0.0 {
@@ -165,8 +167,8 @@ impl<'a> PooledRuns<'a> {
         ranks.lower.is_some() && ranks.upper.is_some()
     }
 
-    /// Returns whether the summary of every run bounds a quantile: the rule by which `tardy show`
-    /// marks quantiles.
+    /// Returns whether the summary of every run has bounds of a quantile. `tardy show` marks
+    /// quantiles by the same rule.
     pub(super) fn is_bounded_in_summary(&self, quantile: f64) -> bool {
         let is_bounded = |numbers: &Numbers| {
             let known = numbers
@@ -180,7 +182,7 @@ impl<'a> PooledRuns<'a> {
             .all(|run| run.numbers.as_ref().is_some_and(is_bounded))
     }
 
-    /// Returns the share of due times that were missed, for each run.
+    /// Returns, for each run, the share of due times that were missed.
     pub(super) fn miss_shares(&self) -> Vec<f64> {
         let numbers = self.runs.iter().filter_map(|run| run.numbers.as_ref());
         numbers
@@ -190,8 +192,8 @@ impl<'a> PooledRuns<'a> {
             .collect()
     }
 
-    /// Returns the number of clusters per miss: the smaller one of the estimates from the variance
-    /// of the number of misses and from the largest samples.
+    /// Returns the number of clusters per miss. There are two estimates, one from the variance of
+    /// the number of misses and one from the largest samples; the smaller one is used.
     pub(super) fn clusters_a_miss(&self) -> f64 {
         let (mut misses, mut clusters) = (0.0, 0.0);
         for numbers in self.runs.iter().filter_map(|run| run.numbers.as_ref()) {
@@ -209,7 +211,7 @@ impl<'a> PooledRuns<'a> {
         }
     }
 
-    /// Returns the number of misses and of due times; `None` without a deadline.
+    /// Returns the number of misses and of due times; `None` if there is no deadline.
     pub(super) fn misses(&self) -> Option<(u64, u64)> {
         let numbers: Vec<_> = self
             .runs
@@ -239,7 +241,7 @@ pub(super) fn tally(histogram: &Histogram) -> Tally {
     Tally::from_counts(counts)
 }
 
-/// Returns the median of one number per run.
+/// Returns the median of `values`, which contains one number per run.
 pub(super) fn middle(values: &[f64]) -> f64 {
     Tally::from_samples(values).median().unwrap_or_default()
 }

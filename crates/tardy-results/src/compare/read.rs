@@ -1,4 +1,4 @@
-//! Reads run folders and compares them, as a [`Comparison`].
+//! Reads run folders and compares them; the result is a [`Comparison`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -19,16 +19,16 @@ use super::side::{CompareError, RunSide, Side};
 use super::verdict::of_tables;
 use crate::summary::model::ProbeSummary;
 
-/// Maximum number of names in a warning. The number of further names follows.
+/// Maximum number of names that a warning lists. If there are more, their number follows.
 const NAMES_SHOWN: usize = 4;
 
-/// The runs of a side, by the key under which they are compared.
+/// The samples of a side's runs, by the key under which they are compared.
 type Groups = BTreeMap<Key, Vec<RunGroup>>;
 
-/// Compares `candidates` with `base`. Each is a run or a folder of runs.
+/// Compares `candidates` with `base`. Each side is a run or a folder of runs.
 ///
 /// # Errors
-/// Returns [`CompareError`] if a run cannot be read, or cannot be compared with the others.
+/// Fails with a [`CompareError`] if a run cannot be read, or cannot be compared with the others.
 pub fn compare(
     base: &Path,
     candidates: &[PathBuf],
@@ -45,7 +45,7 @@ pub fn compare(
 /// Compares each of `sides` with `base`.
 ///
 /// # Errors
-/// Returns the errors of [`compare`].
+/// Fails as [`compare`] does.
 pub(super) fn compare_sides(
     base: &Side,
     sides: Vec<Side>,
@@ -87,7 +87,7 @@ pub(super) fn compare_sides(
 /// Refuses runs whose times are from different clocks.
 ///
 /// # Errors
-/// Returns [`CompareError::Clocks`].
+/// Fails with [`CompareError::Clocks`] if the clocks differ.
 pub fn one_clock<'a>(runs: impl Iterator<Item = &'a RunSide>) -> Result<(), CompareError> {
     let mut first: Option<&RunSide> = None;
     for run in runs {
@@ -118,12 +118,12 @@ fn groups_of(side: &Side, settings: &Settings, needs_blocks: bool) -> Result<Gro
     Ok(all)
 }
 
-/// Returns the load of the groups that belong to the requested phase; `None` for the groups of
+/// Returns the load whose groups belong to the requested phase; `None` stands for the groups of
 /// whole runs. A run with one phase has no group for that phase, because the whole run is that
 /// phase.
 ///
 /// # Errors
-/// Returns [`CompareError::NoPhase`] if no run of the side has the phase.
+/// Fails with [`CompareError::NoPhase`] if no run of the side has the phase.
 pub(super) fn load_of_phase<'a>(
     side: &Side,
     settings: &'a Settings,
@@ -147,8 +147,8 @@ pub(super) fn load_of_phase<'a>(
     Ok((has.len() > 1).then_some(phase))
 }
 
-/// Pairs the probes of both sides if each side has only one, and both measure the same quantity
-/// under different names, like cyclictest and `cyclic`. Also returns a warning about this.
+/// If each side has only one probe, and both measure the same quantity under different names, like
+/// cyclictest and `cyclic`, pairs the two. Also returns a warning that the names differ.
 fn beside(base: &Groups, own: Groups) -> (Groups, Option<String>) {
     let only = |groups: &Groups| -> Option<Key> {
         let mut keys = groups
@@ -200,7 +200,8 @@ fn candidate(
     needs_blocks: bool,
 ) -> Result<CandidateComparison, CompareError> {
     let (own, other_probe) = beside(base_groups, groups_of(side, settings, needs_blocks)?);
-    // A run with one phase is paired with the phase of the same name in another run.
+    // If the user named a phase, a run that has only this phase is paired with the phase of the
+    // same name in another run.
     let counterpart = |key: &Key| {
         own.get(key)
             .or_else(|| settings.phase.as_ref().and_then(|_| of_kind(&own, key)))
@@ -288,8 +289,8 @@ fn verdict(base: &Side, side: &Side, tables: &[Table]) -> (Outcome, String) {
     }
 }
 
-/// Sorts the tables: worse first, then mixed, undecided, better and equivalent. Within each group,
-/// the table whose 99.9 % quantile grew most comes first.
+/// Sorts the tables: worse first, then mixed, undecided, better and equivalent. Among tables with
+/// the same verdict, the one whose 99.9 % quantile grew most comes first.
 fn worst_first(tables: &mut [Table]) {
     let rank = |table: &Table| match table.verdict {
         Outcome::Worse => 0,
@@ -401,8 +402,8 @@ fn warnings(
         };
         run.summary.probes.iter().map(worded).collect()
     };
-    // For a single probe, `beside` already warns about different names, so only periods are
-    // compared.
+    // For a single probe, `beside` already warns about different names, so only the periods are
+    // compared here.
     let times = |run: &RunSide| {
         run.summary
             .probes
@@ -446,7 +447,7 @@ fn warnings(
     ] {
         if !missing.is_empty() {
             warnings.push(format!(
-                "left out, because only {side} has them: {}",
+                "left out, because they are only in {side}: {}",
                 few(&missing)
             ));
         }
@@ -465,7 +466,7 @@ fn warnings(
     warnings
 }
 
-/// Returns a warning about imports whose files do not decide how many samples missed the deadline.
+/// Returns a warning if the file of an import does not show how many samples missed the deadline.
 fn undecided_misses(base: &Side, side: &Side) -> Option<String> {
     let is_undecided = |run: &&RunSide| {
         let mut numbers = run
@@ -483,7 +484,7 @@ fn undecided_misses(base: &Side, side: &Side) -> Option<String> {
     ))
 }
 
-/// Returns a note about the spread between runs, if the runs do not show it.
+/// Returns a note about the spread between runs that was assumed because the runs do not show it.
 fn about_runs(base: &Side, side: &Side, tables: &[Table]) -> Option<String> {
     let of_source = |source: SpreadSource| {
         tables
@@ -523,10 +524,10 @@ fn share(share: f64) -> String {
     format!("{} %", (share * 1000.0).round() / 10.0)
 }
 
-/// Returns a warning about lab guests that started from different states. Their results differ like
-/// those of two replicas, even if everything else is the same.
+/// Returns a warning about lab guests that started from different states. The results of such
+/// guests differ as much as those of two replicas, even if nothing else differs.
 fn different_starts(from: &RunSide, to: &RunSide) -> Option<String> {
-    // Without a record of the start, there is nothing to compare.
+    // The starts can be compared only if both runs recorded in which state their guest started.
     let (from, to) = (
         GuestStart::read(&from.folder)?,
         GuestStart::read(&to.folder)?,
@@ -547,7 +548,7 @@ fn different_starts(from: &RunSide, to: &RunSide) -> Option<String> {
     ))
 }
 
-/// Returns the first names of a list, and the number of further ones.
+/// Returns the first names of a list, and the number of further names.
 fn few(names: &[String]) -> String {
     let shown = names
         .iter()

@@ -1,5 +1,5 @@
-//! Reads an argument of `tardy compare`: a run, or a folder of runs that repeat the same
-//! measurement.
+//! Reads one side from an argument of `tardy compare`: a run, or a folder of runs that repeat the
+//! same measurement.
 
 use std::path::{Path, PathBuf};
 
@@ -36,7 +36,7 @@ impl Side {
     /// Reads the runs at `path`, in the order of their names.
     ///
     /// # Errors
-    /// Returns [`SummaryError`] if there is no run, or if a run cannot be read.
+    /// Fails with a [`SummaryError`] if there is no run, or if a run cannot be read.
     pub fn read(path: &Path, window: Option<Window>) -> Result<Self, SummaryError> {
         let mut runs = Vec::new();
         for folder in folders(path) {
@@ -48,7 +48,7 @@ impl Side {
         })
     }
 
-    /// Returns the run whose machine and plan represent the side.
+    /// Returns the run whose machine and plan are used for the whole side.
     #[must_use]
     pub fn first(&self) -> &RunSide {
         &self.runs[0]
@@ -59,7 +59,7 @@ impl RunSide {
     /// Reads one run folder.
     ///
     /// # Errors
-    /// Returns the errors of [`Side::read`].
+    /// Fails as [`Side::read`] does.
     pub fn read(folder: &Path, window: Option<Window>) -> Result<Self, SummaryError> {
         let record = folder::open(folder)?;
         let summary = summarize(folder, &Requirement::window(window))?;
@@ -80,14 +80,14 @@ pub enum CompareError {
     /// A series could not be read.
     #[error(transparent)]
     Series(#[from] tardy_samples::read_series::SeriesError),
-    /// A run recorded kernel stacks or ran timerlat, which adds too much to its latencies.
+    /// A run recorded kernel stacks or ran timerlat; either of them increases latencies too much.
     #[error(
         "{} recorded kernel stacks or ran timerlat (--explain=stacks, --explain=timerlat). This \
          adds tens of microseconds to its latencies, so they cannot be compared: measure again \
          with plain --explain, or without it", _0.display()
     )]
     Stacks(PathBuf),
-    /// The runs have times from different clocks.
+    /// The times of the runs come from different clocks.
     #[error(
         "{base} has {base_clock} time and {other} {other_clock} time: one is the length of code \
          paths in instructions, the other the time of a machine; give --across-clocks to compare \
@@ -129,7 +129,7 @@ pub enum CompareError {
         /// Number of runs in the folder.
         runs: usize,
     },
-    /// The folder has no measurement that was made on two kernels.
+    /// No measurement in the folder was made on two kernels.
     #[error("{} has no measurement that was run on two kernels: {groups}; name the runs to \
              compare", folder.display())]
     NoCounterpart {
@@ -137,7 +137,7 @@ pub enum CompareError {
         /// Description of the groups in the folder.
         groups: String,
     },
-    /// The two sides share no series with the same quantity.
+    /// The two sides have no series of the same quantity.
     #[error(
         "{base} and {other} share no series ({base}: {base_has}; {other}: {other_has}); compare \
          runs of the same probe"
@@ -148,7 +148,7 @@ pub enum CompareError {
         other: String,
         other_has: String,
     },
-    /// Only the extremes and means of a series are known.
+    /// A series has only extremes and means.
     #[error(
         "{base} or {other} has only extremes and means, as cyclictest -q prints them: compare \
          needs samples or histograms"

@@ -1,5 +1,5 @@
-//! Comparisons of runs in memory whose true difference is known. These tests are a short form of
-//! `compare` in docs/proof-archive.md.
+//! Tests comparisons of runs that are generated in memory with a known true difference. These tests
+//! are a short form of the proof `compare` in docs/proof-archive.md.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
@@ -32,8 +32,8 @@ fn settings(between_runs: Option<f64>, margin: f64) -> Settings {
     }
 }
 
-/// Returns a run with a random level. The level is the exponential of a sum of uniform numbers,
-/// which is approximately log-normal with the deviation `spread`.
+/// Returns a run with a random level. The level is the exponential of a sum of uniform numbers. It
+/// is approximately log-normal, with the deviation `spread`.
 fn run(random: &mut Pcg64, spread: f64, times: f64) -> RunGroup {
     let gaussian = (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0;
     let level = times * (spread * gaussian).exp();
@@ -88,7 +88,7 @@ fn count(
 fn equal_pairs_of_single_runs_are_hardly_ever_called_worse_or_better() {
     let is_wrong = |outcome| matches!(outcome, Outcome::Worse | Outcome::Better);
     for spread in [0.0, 0.05, 0.1] {
-        // 5 % of 60 pairs are 3, with a standard deviation of 1.7.
+        // 3 wrong verdicts are expected (5 % of 60 pairs), with a standard deviation of 1.7.
         let wrong = count(is_wrong, spread, 1, 1.0, &settings(None, 0.05));
         assert!(wrong <= 6, "{wrong} of {PAIRS} at a spread of {spread}");
     }
@@ -159,7 +159,7 @@ fn two_runs_a_side_that_differ_more_than_is_assumed_are_believed() {
 const DEADLINE: Nanos = Nanos::from_micros(200);
 
 /// Makes a run of a minute with bursts of 200 ms, in which 30 % of the samples miss the deadline.
-/// `bursts` draws the number of bursts, about ten on average.
+/// `bursts` draws a random number of bursts, about ten on average.
 fn run_with_bursts(random: &mut Pcg64, bursts: impl Fn(&mut Pcg64) -> usize) -> RunGroup {
     let count = 60_000;
     let mut samples: Vec<i64> = (0..count)
@@ -179,7 +179,7 @@ fn run_with_bursts(random: &mut Pcg64, bursts: impl Fn(&mut Pcg64) -> usize) -> 
     )
 }
 
-/// Draws from a Poisson distribution with mean `mean`.
+/// Draws a number from the Poisson distribution with this mean.
 fn poisson(random: &mut Pcg64, mean: f64) -> usize {
     let (mut left, mut count) = (random.random::<f64>(), 0);
     while left > (-mean).exp() {
@@ -208,7 +208,7 @@ fn misses_in_bursts_of_equal_runs_are_hardly_ever_worse_or_better() {
     let wrong = (0..40)
         .filter(|&pair| matches!(outcome(pair, 10.0), Outcome::Worse | Outcome::Better))
         .count();
-    // 5 % of 40 pairs are 2, with a standard deviation of 1.4.
+    // 2 wrong verdicts are expected (5 % of 40 pairs), with a standard deviation of 1.4.
     assert!(wrong <= 4, "{wrong} of 40");
     let found = (0..20)
         .filter(|&pair| outcome(pair, 60.0) == Outcome::Worse)

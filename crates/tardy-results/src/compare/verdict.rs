@@ -1,7 +1,8 @@
 //! Derives the verdict of a comparison from its tables, and explains it in words.
 //!
-//! The first line of a comparison counts its rows. Better rows never hide worse ones, and worse
-//! rows never hide better ones: both together are mixed.
+//! The first line of a comparison states how many of its tables are better and how many are worse.
+//! If some tables are better and others are worse, the verdict is mixed, because otherwise one kind
+//! would hide the other.
 
 use tardy_core::units::three_digits;
 
@@ -10,7 +11,8 @@ use super::model::{
     Table,
 };
 
-/// Returns the verdict over all tables, with the reason. Decided tables outweigh inconclusive ones.
+/// Returns the verdict over all tables, with the reason. Tables with a verdict outweigh
+/// inconclusive ones.
 #[must_use]
 pub fn of_tables(tables: &[Table]) -> (Outcome, String) {
     let outcome =
@@ -18,9 +20,9 @@ pub fn of_tables(tables: &[Table]) -> (Outcome, String) {
     (outcome, reason(outcome, tables))
 }
 
-/// Returns whether the whole run is inconclusive. A table for a single load has few samples, so its
-/// tail is almost always inconclusive; such tables count only if there is no table for the whole
-/// run.
+/// Returns whether the comparison of the whole runs is inconclusive. A table for a single load has
+/// few samples, so its tail is almost always inconclusive. Such a table counts only if there is no
+/// table for the whole run.
 #[must_use]
 pub fn is_open(tables: &[Table]) -> bool {
     let has_whole = tables.iter().any(|table| table.key.load.is_none());
@@ -30,8 +32,9 @@ pub fn is_open(tables: &[Table]) -> bool {
         .any(|table| table.verdict == Outcome::Inconclusive)
 }
 
-/// Returns the numbers that decide a table, one for each verdict in it. For an inconclusive table,
-/// returns the number that is most likely to exceed the margin.
+/// Returns the numbers that decide the verdict on a table. For a mixed table, returns a number that
+/// is better and one that is worse. For an inconclusive table, returns the number that is most
+/// likely to exceed the margin.
 pub(super) fn deciders(table: &Table) -> Vec<Decider> {
     let wanted: &[Outcome] = match table.verdict {
         Outcome::Better => &[Outcome::Better],
@@ -55,8 +58,9 @@ pub(super) fn deciders(table: &Table) -> Vec<Decider> {
         .collect()
 }
 
-/// Returns the number that decides `verdict`: the misses if possible, because the user asked for
-/// them; otherwise the number with the largest change, preferably one that the overview shows.
+/// Returns the number that supports `verdict`. If the verdict on the misses is this verdict, the
+/// misses are returned, because the user asked for them. Otherwise, a number that the overview
+/// shows is preferred, and then the largest change.
 fn decider(table: &Table, verdict: Outcome) -> Option<Decider> {
     let decides = |number| Some(Decider { number, verdict });
     if table
@@ -102,8 +106,8 @@ fn decider(table: &Table, verdict: Outcome) -> Option<Decider> {
         .and_then(|(number, ..)| decides(number))
 }
 
-/// Returns the reason for the verdict in words: the number of tables that are better, worse, or
-/// both, and the largest change of each kind.
+/// Returns a text that gives the reason for the verdict: the number of tables that are better,
+/// worse, or both, and the largest change of each kind.
 fn reason(outcome: Outcome, tables: &[Table]) -> String {
     match outcome {
         Outcome::Equivalent => return equivalent(tables),
@@ -154,13 +158,13 @@ fn reason(outcome: Outcome, tables: &[Table]) -> String {
         said.push(format!("undecided in {open}"));
     }
     if outcome == Outcome::Better && is_open(tables) {
-        // The command then exits as for an inconclusive comparison.
+        // The command then has the exit code of an inconclusive comparison.
         said.push("so inconclusive as a whole".to_owned());
     }
     said.join(", ")
 }
 
-/// Returns the largest change among the numbers that decide a table, as a logarithm.
+/// Returns the largest change among the numbers that decide a table, as the logarithm of a ratio.
 fn change(table: &Table) -> f64 {
     let of = |decider: &Decider| {
         let (from, to) = values(table, decider.number);
@@ -184,7 +188,7 @@ fn values(table: &Table, number: DecidingNumber) -> (f64, f64) {
     }
 }
 
-/// Returns the name of a table's row among `tables`: the load, or the whole key if there are
+/// Returns the name under which a table is listed: its load, or its whole key if `tables` have
 /// several probes or quantities.
 #[must_use]
 pub fn label(table: &Table, tables: &[Table]) -> String {
@@ -196,10 +200,10 @@ pub fn label(table: &Table, tables: &[Table]) -> String {
     }
 }
 
-/// Smallest ratio that is written as a factor.
+/// Smallest ratio that is printed as a factor. Smaller changes are printed as a difference.
 const FACTOR_FROM: f64 = 3.0;
 
-/// Describes a deciding number in words.
+/// Describes in words a number that decides a verdict.
 fn number(table: &Table, number: DecidingNumber) -> String {
     let (from, to) = values(table, number);
     let name = match number {
@@ -243,7 +247,7 @@ fn equivalent(tables: &[Table]) -> String {
     if tables.iter().all(|table| table.method == Method::Same) {
         return "both sides have the same samples".to_owned();
     }
-    // The highest quantile that all tables compare.
+    // Finds the highest quantile that all tables have.
     let highest = |table: &Table| table.rows.iter().map(|row| row.quantile).reduce(f64::max);
     let up_to = tables.iter().filter_map(highest).reduce(f64::min);
     let up_to = up_to.map_or_else(String::new, |quantile| {
@@ -301,7 +305,7 @@ fn inconclusive(tables: &[Table]) -> String {
     )
 }
 
-/// Returns what would decide an inconclusive row, in words.
+/// Returns, in words, what the user can do to decide an inconclusive row.
 fn advice(table: &Table, row: &Row) -> String {
     if let Some(factor) = row.data_needed {
         return format!(": measure about {factor:.1} times as long");

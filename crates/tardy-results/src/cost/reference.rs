@@ -1,12 +1,12 @@
-//! Published costs, for comparison.
+//! Published costs, to compare measured ones with.
 //!
-//! Published costs come from other machines, so values cannot be compared with ours. Only the
-//! direction and the relative cost of a real-time kernel can be compared.
+//! They come from other machines, so their values cannot be compared with ours. Only two things can
+//! be compared: whether a real-time kernel costs more or less, and by what ratio.
 
 use serde::Serialize;
 use tardy_papers::published::{self, Table};
 
-/// The metric of this tool for each row in the appendix of koolwal2009.
+/// For each row in the appendix of koolwal2009, the metric of this tool.
 const KOOLWAL_METRICS: &[(&str, &str)] = &[
     ("null-call", "null call"),
     ("null-io", "null I/O"),
@@ -37,19 +37,19 @@ const KOOLWAL_METRICS: &[(&str, &str)] = &[
     ("page-fault", "page fault"),
 ];
 
-/// A publication with costs.
+/// A publication that contains costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reference {
-    /// LMbench on a 500 MHz AMD Geode LX, three kernels of 2009.
+    /// Results of LMbench on a 500 MHz AMD Geode LX, for three kernels of 2009.
     Koolwal2009,
-    /// Kernel builds on two kernels, 2008 and 2009.
+    /// Times of kernel builds on two kernels, in 2008 and 2009.
     Mckenney2009,
 }
 
 impl Reference {
     pub const ALL: [Self; 2] = [Self::Koolwal2009, Self::Mckenney2009];
 
-    /// Returns the name of the publication on the command line.
+    /// Returns the publication's name, as used on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -59,10 +59,10 @@ impl Reference {
     }
 }
 
-/// Published numbers for metrics of this tool, in columns.
+/// Published numbers for metrics that this tool also measures, as a table.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PublishedTable {
-    /// The publication, and caveats to know when reading the numbers.
+    /// The publication, with caveats that readers of the numbers must know.
     pub source: String,
     pub columns: Vec<String>,
     pub rows: Vec<PublishedRow>,
@@ -74,7 +74,7 @@ pub struct PublishedRow {
     pub metric: String,
     /// Unit of the numbers: `us`, `MB/s`, or `s`.
     pub unit: String,
-    /// A number for each column.
+    /// One number for each column.
     pub values: Vec<f64>,
 }
 
@@ -195,8 +195,8 @@ fn mckenney2009_published() -> PublishedTable {
     }
 }
 
-/// Returns how many percent more time `slow` takes than `fast`: the paper's "throughput advantage
-/// of real fast".
+/// Returns by how many percent `slow` takes longer than `fast`, which the paper calls "throughput
+/// advantage of real fast".
 #[must_use]
 pub fn advantage_percent(fast: f64, slow: f64) -> f64 {
     (slow / fast - 1.0) * 100.0
@@ -250,7 +250,8 @@ mod tests {
         }
     }
 
-    /// Cells that differ in their last digit were computed from unrounded trials.
+    /// Some cells differ in their last digit, because the paper computed them from unrounded
+    /// trials.
     #[test]
     fn published_averages_and_deviations_follow_from_the_published_trials() {
         let mut rounded = Vec::new();

@@ -1,4 +1,4 @@
-//! A run of kind `cost`, in the form for reports, pictures and exports.
+//! A run of kind `cost`, prepared for reports, pictures and exports.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use super::summary::{CostSummary, CostSummaryError, of_record};
 pub struct CostRun {
     /// Name of the run: the name of its folder.
     pub name: String,
-    /// Path of the run's folder, as given.
+    /// Path of the run's folder, as the caller gave it.
     pub folder: String,
     /// The contents of the run's `run.json`.
     pub record: RunRecord,
@@ -22,7 +22,7 @@ impl CostRun {
     /// Reads the run in `path`.
     ///
     /// # Errors
-    /// Returns [`CostSummaryError`].
+    /// Fails with a [`CostSummaryError`] if the run cannot be read or is of another kind.
     pub fn read(path: &Path) -> Result<Self, CostSummaryError> {
         let record = folder::open(path)?;
         let summary = of_record(path, record.clone())?;
@@ -62,7 +62,7 @@ pub fn is_cost(path: &Path) -> bool {
 /// Reads runs for one chart. All runs must be of kind `cost` and have the same unit.
 ///
 /// # Errors
-/// Returns, in words, why a run cannot be read, or why the runs cannot be in one chart.
+/// Returns a text that states why a run cannot be read, or why the runs cannot be in one chart.
 pub fn read_alike<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<Vec<CostRun>, String> {
     let runs = paths
         .into_iter()

@@ -1,10 +1,10 @@
-//! Formats costs: chooses unit and digits.
+//! Formats costs with a suitable unit and number of digits.
 
 use tardy_run::cost::Group;
 
 use super::summary::{CostSummary, MetricSummary};
 
-/// The unit in which the values of a metric are shown, and the conversion to it.
+/// The unit in which the values of a metric are shown, and the conversion to this unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DisplayUnit {
     /// `us`, `MB/s` (10^6 bytes per second), `s`, `ms`, or `instructions`.
@@ -50,7 +50,8 @@ impl DisplayUnit {
         ["us", "ms", "s"].contains(&self.unit)
     }
 
-    /// Converts a value of the summary (ns or instructions, per operation) to the shown unit.
+    /// Converts a value of the summary (ns or instructions, per operation) to the unit in which it
+    /// is shown.
     #[must_use]
     pub fn value(&self, value: f64) -> f64 {
         match self.unit {
@@ -62,7 +63,7 @@ impl DisplayUnit {
         }
     }
 
-    /// Formats a value of the summary in the shown unit.
+    /// Formats a value of the summary in the unit in which it is shown.
     #[must_use]
     pub fn text(&self, value: f64) -> String {
         match self.unit {
@@ -73,7 +74,7 @@ impl DisplayUnit {
     }
 }
 
-/// Formats a number with three decimals if it is small, and with fewer if it is larger.
+/// Formats a number; small numbers have three decimals, larger ones have fewer.
 #[must_use]
 pub fn number(value: f64) -> String {
     match value.abs() {

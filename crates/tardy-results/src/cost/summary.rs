@@ -1,10 +1,11 @@
 //! Summarises a run folder of kind `cost`.
 //!
-//! Costs have their own model. A cost is one number, computed from a few hundred trials that each
-//! sum many operations, and compared as a ratio. A latency is a distribution, compared by
-//! quantiles, misses and maxima. A shared model with optional fields would be longer and harder to
-//! read. Costs and latencies share the format of run folders, the search for facts that differ
-//! between runs, change points and their wording, tables, charts and exporters.
+//! Costs have their own model, because they differ from latencies. A cost is one number. A cost is
+//! computed from a few hundred trials, each the sum of many operations, and costs are compared as
+//! ratios. A latency is a distribution, and latencies are compared by quantiles, misses and maxima.
+//! One model for both, with optional fields, would be longer and harder to read. Costs and
+//! latencies use the same format of run folders, searches for differing facts and for change
+//! points, wording of changes, tables, charts and exporters.
 
 use std::path::Path;
 
@@ -34,15 +35,15 @@ pub enum CostSummaryError {
 /// Summary of a run of kind `cost`.
 #[derive(Debug, Clone, Serialize)]
 pub struct CostSummary {
-    /// The run folder, as given.
+    /// The run folder, as the caller gave it.
     pub run: String,
     /// How the run ended.
     pub state: State,
-    /// The kind of clock.
+    /// The clock on which all times are based.
     pub clock: ClockKind,
     /// Wall-clock time of the start, in ns since 1970.
     pub started_realtime_ns: Nanos,
-    /// Caveats to read before the numbers.
+    /// Caveats that a reader must know before the numbers.
     pub warnings: Vec<Warning>,
     /// Release of the kernel.
     pub kernel: Option<String>,
@@ -60,21 +61,21 @@ pub struct CostSummary {
 /// How costs were measured.
 #[derive(Debug, Clone, Serialize)]
 pub struct CostMethod {
-    /// The set of measured operations.
+    /// The set of operations that were measured.
     pub set: CostSet,
-    /// The command, for sets that consist of a command.
+    /// The measured command, if the set consists of a command.
     pub command: Vec<String>,
     /// Unit of the costs: `ns`, or `instructions` in an emulated machine whose clock counts
     /// instructions.
     pub unit: &'static str,
-    /// The CPU to which everything was bound.
+    /// The CPU to which the measurement was bound.
     pub cpu: Option<tardy_core::cpu::CpuId>,
-    /// How many times each metric was prepared and measured.
+    /// Number of rounds; each metric is prepared and measured once per round.
     pub rounds: u32,
     /// Number of trials per metric and round.
     pub trials: u32,
     pub trial_length_ns: Nanos,
-    /// Cost of one read of the clock, subtracted from each trial.
+    /// Cost of one read of the clock; it is subtracted from each trial.
     pub clock_read_ns: Nanos,
 }
 
@@ -85,15 +86,15 @@ pub struct MetricSummary {
     /// The group of the metric in tables.
     pub group: Group,
     pub operation: String,
-    /// State of the caches when an operation starts.
+    /// State of the caches at the start of an operation.
     pub state: CacheState,
-    /// The LMbench program that measures the same operation.
+    /// The LMbench program that measures the same operation as this metric.
     pub lmbench: Option<String>,
     /// Number of bytes that one operation moves, for bandwidths.
     pub bytes: Option<u64>,
     /// Number of operations per trial.
     pub operations: u64,
-    /// The cost: the smallest median of any round.
+    /// The cost is the median of one round, namely of the round with the smallest median.
     pub cost: f64,
     /// Smallest trial.
     pub min: f64,
@@ -105,11 +106,11 @@ pub struct MetricSummary {
     pub max: f64,
     /// Population standard deviation of all trials.
     pub standard_deviation: f64,
-    /// Bandwidth for `cost`, in bytes per microsecond, which are megabytes (10^6) per second;
-    /// absent if instructions are counted.
+    /// The cost converted to a bandwidth in bytes per microsecond, which are megabytes (10^6) per
+    /// second; absent if instructions are counted.
     pub megabytes_per_second: Option<f64>,
-    /// Share of the trials' time in which the CPU was idle and executed no instructions; absent
-    /// unless instructions are counted.
+    /// Share of the trials' time during which the CPU was idle and executed no instructions;
+    /// present only if instructions are counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_share: Option<f64>,
     /// The value of each trial, in order.
@@ -119,15 +120,15 @@ pub struct MetricSummary {
 /// Reads the run in the folder `path`.
 ///
 /// # Errors
-/// Returns [`CostSummaryError`].
+/// Fails with a [`CostSummaryError`] if the run cannot be read or is of another kind.
 pub fn summarize(path: &Path) -> Result<CostSummary, CostSummaryError> {
     of_record(path, folder::open(path)?)
 }
 
-/// Works like [`summarize`], for a record that is already read.
+/// Works like [`summarize`], for a record that has already been read.
 ///
 /// # Errors
-/// Returns [`CostSummaryError`].
+/// Fails with a [`CostSummaryError`] if the run is of another kind or its values cannot be read.
 pub fn of_record(path: &Path, record: RunRecord) -> Result<CostSummary, CostSummaryError> {
     let Some(cost) = record.cost.clone() else {
         return Err(CostSummaryError::OtherKind(path.display().to_string()));
@@ -245,7 +246,7 @@ fn metric_summary(
     })
 }
 
-/// Returns the middle value, or the mean of the two middle values; `None` without values.
+/// Returns the middle value, or the mean of the two middle values; `None` if there are no values.
 #[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();

@@ -15,7 +15,7 @@ pub use tardy_samples::cycles::{
 use super::LoopRow;
 use super::run::RunError;
 
-/// The explanation of cycles.
+/// The explanation of a program's cycles.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct CycleExplanation {
     /// Start of the recording on the monotonic clock.
@@ -24,9 +24,9 @@ pub struct CycleExplanation {
     pub above_ns: Option<Nanos>,
     /// Number of cycles of all threads.
     pub cycles: u64,
-    /// Number of cycles that were started but not measured to their end.
+    /// Number of cycles whose start was recorded but whose end was not measured.
     pub cut_off: u64,
-    /// All cycles that are longer than this are in the folder.
+    /// The folder contains all cycles that are longer than this time.
     pub complete_above_ns: Nanos,
     /// The threads, sorted by their longest cycle, longest first.
     pub threads: Vec<CycleRow>,
@@ -38,11 +38,12 @@ pub struct CycleExplanation {
     pub loops: Vec<LoopRow>,
 }
 
-/// Explains the cycles of the run in `folder`: those longer than `above`, or, without `above`, the
-/// `worst` longest ones. Returns `None` if the run was not made by `tardy attach`.
+/// Explains the cycles of the run in `folder` that are longer than `above`. Without `above`,
+/// explains the longest cycles, at most `worst`. Returns `None` if the run was not made by
+/// `tardy attach`.
 ///
 /// # Errors
-/// Returns [`RunError`].
+/// Fails with a [`RunError`] if the run cannot be explained.
 pub fn explain_cycles(
     folder: &Path,
     above: Option<Nanos>,
@@ -81,7 +82,7 @@ fn explained(cycles: Cycles, begin: Nanos, above: Option<Nanos>, worst: usize) -
 }
 
 /// Returns the real-time threads whose cycles were measured, the thread with the longest cycle
-/// first; if there are none, the thread with the longest cycle.
+/// first. If there are no such threads, returns the thread with the longest cycle.
 pub(crate) fn loops(cycles: &Cycles) -> Vec<LoopRow> {
     let of_thread = |row: &CycleRow| {
         let mut rules = cycles.rules.iter();
@@ -90,7 +91,7 @@ pub(crate) fn loops(cycles: &Cycles) -> Vec<LoopRow> {
             .map(LoopRow::of)
     };
     let mut loops: Vec<LoopRow> = cycles.threads.iter().filter_map(of_thread).collect();
-    // Keeps the first of several rows of a thread.
+    // If a thread has several rows, only the first is used.
     let mut seen = HashSet::new();
     loops.retain(|looped| seen.insert(looped.id));
     if loops.iter().any(LoopRow::is_real_time) {
@@ -101,8 +102,8 @@ pub(crate) fn loops(cycles: &Cycles) -> Vec<LoopRow> {
     loops
 }
 
-/// Returns the response time above which the folder has all cycles. Only the longest cycles of each
-/// thread are stored.
+/// Returns the response time above which the folder contains all cycles. The folder contains only
+/// the longest cycles of each thread.
 fn complete_above(cycles: &Cycles) -> Nanos {
     let mut kept: HashMap<i32, (u64, Nanos)> = HashMap::new();
     for cycle in &cycles.worst {
@@ -110,7 +111,7 @@ fn complete_above(cycles: &Cycles) -> Nanos {
         *count += 1;
         *shortest = cycle.response_ns.min(*shortest);
     }
-    // A resumed recording has a row for each of its parts.
+    // A resumed recording has one row per thread for each of its parts.
     let all = |thread: i32| {
         let rows = cycles.threads.iter().filter(|row| row.thread == thread);
         rows.map(|row| row.cycles).sum::<u64>()

@@ -1,5 +1,6 @@
-//! Due times of threads whose timers are not in the trace. The due times lie on a grid with the
-//! thread's period. The grid starts as late as possible, so that no wake-up is before its due time.
+//! Finds the due times of threads whose timers are not in the trace. The due times lie on a grid
+//! with the thread's period. Of all grids for which no wake-up is before its due time, the latest
+//! is chosen.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +9,13 @@ use tardy_core::units::Nanos;
 use tardy_trace::explain::{Explainer, Grid};
 use tardy_trace::merge::Item;
 
-/// Maximum number of threads that get a grid.
+/// Maximum number of threads for which a grid is fitted.
 const THREADS_MAX: usize = 10_000;
 
-/// Returns the grid of each thread that was woken in at least two periods, by thread ID.
-/// `explainer` finds the wake-ups. `has_own_clock` means that the timers use another clock than the
-/// time stamps, so the period in the trace may differ from `period` by the drift of the clocks.
+/// Returns a map from thread ID to grid, for each thread that was woken in at least two periods.
+/// `explainer` finds the wake-ups. `has_own_clock` means that the timers and the time stamps use
+/// different clocks, so the period in the trace may differ from `period` by the drift of the
+/// clocks.
 pub(super) fn grids(
     mut explainer: Explainer,
     items: impl Iterator<Item = Item>,
@@ -70,7 +72,7 @@ mod tests {
 
     const PID: i32 = 7;
 
-    /// Fits a grid to wake-ups by an interrupt, each followed by the switch to the thread.
+    /// Fits a grid to wake-ups by an interrupt, each followed by a switch to the thread.
     fn fitted(wakings: &[u64], has_own_clock: bool) -> Option<Grid> {
         let event = |time, flags, kind| {
             Item::Event(Event {

@@ -1,4 +1,4 @@
-//! Code that was executed during late samples. Only the plugin trace shows it.
+//! The code that was executed during late samples. Only the plugin trace shows this code.
 
 use serde::Serialize;
 use tardy_outside::late::{FunctionRow, SectionInTheWay};
@@ -6,9 +6,10 @@ use tardy_outside::late::{FunctionRow, SectionInTheWay};
 /// Facts about how a guest was watched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OutsideFacts {
-    /// Number of samples, the worst of each phase, for which the preceding code was stored.
+    /// Number of samples with a stored record of the code that was executed before them. These are
+    /// the worst samples of each phase.
     pub windows: u64,
-    /// Number of worst samples for which the preceding code could not be stored.
+    /// Number of worst samples for which this record could not be stored.
     pub left_out: u64,
     /// Number of samples of threads that are not probes of the run.
     pub of_nobody: u64,
@@ -21,6 +22,6 @@ pub struct OutsideFacts {
 pub struct ExecutedCode {
     /// Sections that delayed the sample, longest first.
     pub sections: Vec<SectionInTheWay>,
-    /// Executed functions, sorted by their own time, largest first.
+    /// Executed functions, sorted by the time spent in the function itself, largest first.
     pub functions: Vec<FunctionRow>,
 }

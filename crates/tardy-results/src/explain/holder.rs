@@ -1,34 +1,34 @@
-//! The holder of the CPU, described without references to a trace.
+//! The holder of the CPU, described without references into a trace.
 
 use serde::Serialize;
 use tardy_samples::delays::DelayHolder;
 use tardy_trace::explain::{Cause, Certainty, Holder};
 use tardy_trace::symbols::Symbols;
 
-/// The holder of the CPU, and how certain it is that this is the holder.
+/// The holder of the CPU, and how certain it is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct HolderFacts {
-    /// The cause of the wait.
+    /// Why the thread had to wait.
     pub cause: Cause,
     /// Name of the interrupt, softirq or thread; empty if there is none.
     pub name: String,
-    /// The kernel's priority of the thread; absent for interrupts and softirqs.
+    /// The thread's priority in the kernel's notation; absent for interrupts and softirqs.
     pub priority: Option<i32>,
-    /// The function that a kernel worker was running, or that an interrupt sent by another CPU ran
-    /// on this one: its name, or its address if the name is unknown.
+    /// The function that a kernel worker ran, or that an interrupt from another CPU ran on this
+    /// CPU: its name, or its address if the name is unknown.
     pub work: Option<String>,
-    /// For an interrupt from another CPU: the thread that ran on the sending CPU. For the owner of a
-    /// kernel lock: the thread on whose behalf it ran.
+    /// For an interrupt from another CPU: the thread that ran on the sending CPU. For the owner of
+    /// a kernel lock: the thread for which the owner ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sender: Option<String>,
-    /// How certain the holder is: `seen`, `inferred` or `cannot_tell`.
+    /// How certain it is that this is the holder: `seen`, `inferred` or `cannot_tell`.
     pub known: &'static str,
     /// The other possible cause, if there are two.
     pub or: Option<Cause>,
 }
 
 impl HolderFacts {
-    /// Converts a holder of a trace, using the trace's function names.
+    /// Converts a holder in a trace; the trace gives the names of its functions.
     pub(super) fn of(holder: &Holder, known: Certainty, symbols: &Symbols) -> Self {
         let work = holder.work.map(|address| symbols.name_or_address(address));
         let sender = holder.sender.map(|sender| sender.to_string());

@@ -1,5 +1,5 @@
-//! Explains late samples of a watched guest from its plugin trace, with the same model and terms as
-//! for traced runs.
+//! Explains late samples of a watched guest from its plugin trace. The explanation uses the same
+//! model and terms as for traced runs.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -39,7 +39,7 @@ pub(super) fn facts_of(run: &Path) -> Result<Option<OutsideFacts>, RunError> {
     }))
 }
 
-/// Returns the facts about the guest that decide between causes.
+/// Returns those facts about the guest that help to decide between possible causes.
 pub(crate) fn facts(record: &RunRecord) -> Facts {
     let preemption = record
         .machine

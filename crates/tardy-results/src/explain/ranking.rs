@@ -1,4 +1,4 @@
-//! Counts the wake-ups of a trace by holder and by component, and keeps the worst ones.
+//! Counts the wake-ups of a trace by holder and by component, and stores the worst wake-ups.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -24,7 +24,7 @@ pub(super) struct Ranking {
     thread: Option<Thread>,
     totals: DelayTotals,
     ordinary: DelayTotals,
-    /// The holder for each index in the totals.
+    /// The holders; the totals refer to them by their index.
     holders: Vec<(Holder, Certainty)>,
     places: HashMap<(Holder, Certainty), usize>,
     /// The worst wake-ups, worst first.
@@ -51,7 +51,7 @@ impl Ranking {
         }
     }
 
-    /// Returns the thread as it was at its last wake-up.
+    /// Returns the thread, with the name and priority of its last wake-up.
     pub(super) fn thread(&self) -> Option<Thread> {
         self.thread
     }
@@ -87,7 +87,7 @@ impl Ranking {
             (piece.component, place, piece.length())
         });
         self.totals.take(late, &mut pieces);
-        // Of equal latencies, the first one is kept.
+        // If latencies are equal, the earlier wake-up stays in the list.
         let place = self.worst.partition_point(|other| other.lateness() >= late);
         if place < self.most {
             self.worst.insert(place, wake_up);

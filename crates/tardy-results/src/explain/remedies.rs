@@ -1,18 +1,19 @@
-//! Remedies for interrupts that other CPUs send, by the function that such an interrupt runs. Names
-//! are those of Linux 7.3. Where a kernel names a function differently, there is no remedy.
+//! Remedies for interrupts that other CPUs send. The function that an interrupt runs determines the
+//! remedy. The names of functions are those of Linux 7.3. If a kernel uses another name for a
+//! function, no remedy is found.
 
 use tardy_trace::explain::Cause;
 
 use super::{HolderFacts, HolderRow};
 
-/// A remedy, and the functions of the kernel that it prevents.
+/// A remedy, and the kernel functions whose execution it prevents.
 struct Remedy {
     functions: &'static [&'static str],
     remedy: &'static str,
 }
 
-/// The comment above each remedy names the kernel's files whose code makes other CPUs run the
-/// functions of the remedy.
+/// The comment above each remedy names the kernel's source files that make other CPUs run the
+/// functions.
 const REMEDIES: [Remedy; 7] = [
     // arch/x86/mm/tlb.c.
     Remedy {
@@ -74,7 +75,8 @@ const REMEDIES: [Remedy; 7] = [
     },
 ];
 
-/// Returns the functions in `rows` with a known remedy, each remedy once.
+/// Returns the functions in `rows` that have a known remedy, with the remedy. Each remedy occurs
+/// once.
 #[must_use]
 pub fn remedies(rows: &[HolderRow]) -> Vec<(&str, &'static str)> {
     let mut found: Vec<(&str, &'static str)> = Vec::new();
@@ -91,7 +93,7 @@ fn remedy(holder: &HolderFacts) -> Option<(&str, &'static str)> {
         .work
         .as_deref()
         .filter(|_| holder.cause == Cause::Interrupt)?;
-    // Compilers add endings, as in flush_tlb_func.isra.0.
+    // Compilers add endings to function names, as in flush_tlb_func.isra.0.
     let name = function.split('.').next()?;
     REMEDIES
         .iter()

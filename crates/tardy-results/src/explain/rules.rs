@@ -1,5 +1,5 @@
-//! Rules of a real-time loop: how often each was violated, and the remedy. If the trace has no
-//! events for a rule, the count is absent instead of zero.
+//! The rules of a real-time loop: how often the loop broke each of them, and the remedy. If the
+//! trace has no events that show violations of a rule, the count is absent instead of zero.
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
@@ -13,11 +13,11 @@ pub struct RuleRow {
     pub rule: &'static str,
     /// Short description of a violation of the rule.
     pub what: &'static str,
-    /// Number of violations; `None` if the trace does not have the event that shows them.
+    /// Number of violations; `None` if the trace lacks the events that show violations.
     pub count: Option<u64>,
-    /// Details of the violations, such as the wakers or the longest wait; empty without violations.
+    /// Details of the violations, such as the wakers or the longest wait; empty if there are none.
     pub detail: String,
-    /// The remedy; without a count, the event that must be recorded to get one.
+    /// The remedy; if the count is absent, the event that must be recorded to get the count.
     pub remedy: &'static str,
 }
 
@@ -42,10 +42,11 @@ pub struct LoopRow {
     /// ID of the thread, if several threads may have the name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<i32>,
-    /// The kernel's priority of the thread.
+    /// The thread's priority in the kernel's notation.
     pub priority: i32,
     pub rules: Vec<RuleRow>,
-    /// Violations that the kernel's own monitors reported, for each monitor that was enabled.
+    /// Violations that the kernel's runtime-verification monitors reported, for each enabled
+    /// monitor.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub monitors: Vec<MonitorReports>,
 }

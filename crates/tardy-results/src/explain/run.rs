@@ -1,5 +1,5 @@
-//! Explains late samples of a run from its folder alone. The folder has the stored delays, and the
-//! series with which they are checked.
+//! Explains late samples of a run from its folder alone. The folder contains the series and the
+//! delays of late samples; the delays are checked against the series.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read as _};
@@ -34,8 +34,8 @@ use super::{
 pub struct RunQuestion {
     /// Number of worst samples that are shown as time lines.
     pub worst: usize,
-    /// Which samples are ranked. In a watched run, which stored only its worst samples, all of them
-    /// are ranked unless this is [`Late::Above`].
+    /// Which samples are ranked. A watched run stored only its worst samples, so all of them are
+    /// ranked unless this is [`Late::Above`].
     pub late: Late,
     /// Whether the plugin trace is used if a run was both traced and watched.
     pub from_outside: bool,
@@ -50,7 +50,7 @@ pub enum RunError {
     /// The run was not made with --explain, or it could not be traced.
     #[error("the run has no trace{}: measure with `tardy run --explain`, or in the lab with `--watch`", why.as_ref().map_or_else(String::new, |why| format!(" ({why})")))]
     NotTraced {
-        /// The reason that is stored in the run.
+        /// Contains the reason that is stored in the run.
         why: Option<String>,
     },
     /// The guest was not watched, or no samples were stored.
@@ -74,7 +74,7 @@ pub enum RunError {
     /// A trace for another tool cannot be written.
     #[error("cannot be written: {0}")]
     Write(#[from] io::Error),
-    /// The run did not keep all pages of the trace.
+    /// The run did not store all pages of the trace.
     #[error(
         "the run kept the kernel's trace around its worst samples only (trace/worst.dat): measure \
          with `tardy run --explain --keep-trace`"
@@ -84,7 +84,7 @@ pub enum RunError {
     #[error("{}: {error}", path.display())]
     Trace {
         path: PathBuf,
-        /// The error from explaining the trace.
+        /// The error that occurred while the trace was being explained.
         error: ExplainError,
     },
 }
@@ -104,16 +104,17 @@ pub struct RunExplanation {
     pub threshold: Threshold,
     /// Latencies of the ranked samples; `None` if no sample is ranked.
     pub lateness: Option<Lateness>,
-    /// Latency by component, in order of time.
+    /// Latency by component, in chronological order.
     pub components: Vec<ComponentRow>,
     /// Holders of the CPU, sorted by the latency that they caused, largest first.
     pub holders: Vec<HolderRow>,
-    /// The samples that are not ranked; absent if all are ranked.
+    /// The samples that are not ranked; absent if all of them are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ordinary: Option<Ordinary>,
-    /// Ranked latency without a known holder, because events were lost or arrived too late.
+    /// The part of the ranked samples' latency for which no holder is known, because events were
+    /// lost or arrived too late.
     pub unexplained_ns: u64,
-    /// The part of the ranked latency that has two possible causes.
+    /// The part of the ranked samples' latency that has two possible causes.
     pub cannot_tell_ns: u64,
     /// The worst samples, worst first.
     pub worst: Vec<SampleStory>,
@@ -127,8 +128,9 @@ pub struct RunExplanation {
 }
 
 impl RunExplanation {
-    /// Returns two numbers: the explanations that the run wrote and did not drop for newer ones,
-    /// and how many of these are missing because files were truncated or damaged.
+    /// Returns two numbers that count explanations. The first is the number of explanations that
+    /// the run wrote and did not drop later to make space. The second is the number of those that
+    /// are missing, because files were truncated or damaged.
     #[must_use]
     pub fn written_and_missing(&self) -> (u64, u64) {
         let written = self
@@ -154,17 +156,18 @@ pub struct SampleCounts {
     pub with_unknown: u64,
     /// Samples that did not reach the explainer.
     pub left_out: u64,
-    /// Samples whose explanation was dropped for newer ones in a run with `--disk`.
+    /// Samples whose explanation was dropped to make space for newer ones, in a run with `--disk`.
     pub given_way: u64,
-    /// Explained samples whose latency is stored, so that the sum of their pieces could be checked.
+    /// Explained samples whose latency is also stored in a series, so that the sum of their pieces
+    /// was checked.
     pub checked: u64,
-    /// Samples whose pieces do not add up to their latency. A number above 0 shows a bug.
+    /// Samples whose pieces do not add up to their latency. If this is not 0, tardy has a bug.
     pub not_adding_up: u64,
     /// Damaged bytes of explanations.
     pub damaged_bytes: u64,
 }
 
-/// One late sample with its complete explanation.
+/// One late sample and its complete explanation.
 #[derive(Debug, Serialize)]
 pub struct SampleStory {
     /// The probe that took the sample.
@@ -184,14 +187,15 @@ pub struct SampleStory {
     pub latency_ns: u64,
     /// Whether the trace contains the switch to the thread.
     pub is_switch_seen: bool,
-    /// The pieces of the latency, in order of time and without gaps.
+    /// The pieces of the latency, in chronological order and without gaps.
     pub pieces: Vec<StoryPiece>,
-    /// The executed functions and sections; only for watched runs.
+    /// The functions and sections that were executed; present only for watched runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub executed: Option<ExecutedCode>,
 }
 
-/// The file with the kernel's trace around the worst samples of a run, below its folder.
+/// The file with the kernel's trace around the worst samples of a run, relative to the run's
+/// folder.
 const EVIDENCE: &str = "trace/worst.dat";
 /// Maximum size of a file that is read into memory.
 const FILE_BYTES_MAX: u64 = 4 << 30;
@@ -200,8 +204,8 @@ const CPUS_MAX: usize = 8192;
 /// Maximum length of a thread's name in the kernel, in bytes.
 const NAME_BYTES: usize = 15;
 
-/// Writes the trace around the worst samples of the traced run in `folder` for Perfetto, with the
-/// wake-ups of its probes' threads.
+/// Writes a trace for Perfetto. It contains the kernel's trace around the worst samples of the run
+/// in `folder`, and the wake-ups of the probes' threads.
 pub(super) fn perfetto_traced(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError> {
     let record = folder::open(folder)?;
     let tracing = record
@@ -229,10 +233,10 @@ pub(super) fn perfetto_traced(folder: &Path, out: &mut dyn io::Write) -> Result<
     }
 }
 
-/// Writes all trace pages that the run in `folder` kept, as a trace.dat.
+/// Writes all trace pages that the run in `folder` stored, as a trace.dat file.
 ///
 /// # Errors
-/// Returns [`RunError`].
+/// Fails with a [`RunError`] if the run has no such pages, or if reading or writing fails.
 pub fn trace_dat(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError> {
     folder::open(folder)?;
     let place = folder.join("trace");
@@ -246,7 +250,7 @@ pub fn trace_dat(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError>
         read => read.map_err(unreadable(&head_path))?,
     };
     let page_bytes = tardy_trace::file::page_bytes(&head).map_or(1, u64::from);
-    // A trace.dat lists all CPUs up to the last one, with or without pages.
+    // A trace.dat file must list all CPUs up to the last one, including CPUs without pages.
     let mut pages: BTreeMap<usize, (PathBuf, u64)> = BTreeMap::new();
     for entry in std::fs::read_dir(&place)
         .map_err(unreadable(&place))?
@@ -261,7 +265,7 @@ pub fn trace_dat(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError>
         });
         if let Some(cpu) = cpu.filter(|&cpu: &usize| cpu < CPUS_MAX) {
             let length = entry.metadata().map_err(unreadable(&entry.path()))?.len();
-            // A killed run may end in the middle of a page.
+            // If the run was killed, its last page may be incomplete.
             pages.insert(cpu, (entry.path(), length - length % page_bytes));
         }
     }
@@ -282,13 +286,13 @@ pub fn trace_dat(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError>
     Ok(out.flush()?)
 }
 
-/// Returns whether a trace has only the pages that a run kept around its worst samples. Numbers
-/// from such a trace describe only these samples.
+/// Returns whether a trace contains only the pages around the worst samples of a run. The numbers
+/// of such a trace describe only these samples.
 #[must_use]
 pub fn is_evidence(trace: &Path) -> bool {
     let name = trace.file_name().and_then(|name| name.to_str());
-    // A recording by `tardy attach` has such a file for each hour, and another one if it is resumed
-    // within the hour: worst-00007.dat, worst-00007-1.dat.
+    // A recording by `tardy attach` has such a file for each hour. If the recording was resumed
+    // within an hour, that hour has a second file, such as worst-00007.dat and worst-00007-1.dat.
     let is_named_so = name.is_some_and(|name| name.starts_with("worst") && name.ends_with(".dat"));
     is_named_so
         && trace
@@ -296,7 +300,7 @@ pub fn is_evidence(trace: &Path) -> bool {
             .is_some_and(|place| place.join("../run.json").is_file())
 }
 
-/// Returns the name of the thread that took the samples of a series, as the kernel stores it.
+/// Returns the name, as the kernel stores it, of the thread that took the samples of a series.
 pub(super) fn thread_name(series: &ExplainedSeries) -> Text {
     let cpu = series
         .cpu
@@ -340,8 +344,8 @@ pub(super) fn explain_traced(
     Ok(reading.finish(Some(tracing), None))
 }
 
-/// Returns the series that the run recorded explanations for. For an interrupted run, these are the
-/// series whose files exist.
+/// Returns the series for which the run recorded explanations. For an interrupted run, these are
+/// the series whose files exist.
 fn explained_series(
     record: &RunRecord,
     tracing: &TracingRecord,
@@ -381,7 +385,7 @@ pub(super) struct Reading<'a> {
     pub(super) worst: Vec<SampleStory>,
 }
 
-/// The result of explaining a sample.
+/// Whether the explained sample was ranked, and whether it is one of the worst samples.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SampleOutcome {
     pub(super) is_ranked: bool,
@@ -389,7 +393,7 @@ pub(super) struct SampleOutcome {
     pub(super) story: Option<usize>,
 }
 
-/// The holders of all chunks, without duplicates.
+/// The holders that occur in any chunk, each once.
 #[derive(Debug, Default)]
 struct Holders {
     places: HashMap<HolderFacts, usize>,
@@ -471,7 +475,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Returns the indices of a chunk's holders.
+    /// Returns, for each holder of a chunk, its index in `Holders`.
     pub(super) fn places(&mut self, chunk: &DelayChunk) -> Vec<usize> {
         chunk
             .holders
@@ -485,7 +489,7 @@ impl<'a> Reading<'a> {
         self.totals.stacks.take(holder, ns);
     }
 
-    /// Compares the sum of a sample's pieces with its latency.
+    /// Checks whether the pieces of a sample's latency add up to the latency.
     pub(super) fn compare(&mut self, sum: u64, latency: Nanos) {
         self.counts.checked += 1;
         self.counts.not_adding_up += u64::from(i64::try_from(sum) != Ok(latency.get()));
@@ -563,8 +567,8 @@ fn least(worst: &[SampleStory], most: usize) -> u64 {
     }
 }
 
-/// If a sample is one of the `most` worst samples, stores its story and returns its index. Of equal
-/// latencies, the first one is kept.
+/// If a sample is one of the `most` worst samples, stores its story and returns its index. If
+/// latencies are equal, the earlier samples stay.
 fn keep(
     worst: &mut Vec<SampleStory>,
     most: usize,

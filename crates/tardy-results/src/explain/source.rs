@@ -11,7 +11,7 @@ use super::run::{RunError, RunExplanation, RunQuestion, explain_traced, perfetto
 /// Explains the run in `folder`.
 ///
 /// # Errors
-/// Returns [`RunError`].
+/// Fails with a [`RunError`] if the run cannot be explained.
 pub fn explain_run(folder: &Path, question: RunQuestion) -> Result<RunExplanation, RunError> {
     if question.from_outside || folder::open(folder)?.tracing.is_none() {
         match facts_of(folder)? {
@@ -26,7 +26,7 @@ pub fn explain_run(folder: &Path, question: RunQuestion) -> Result<RunExplanatio
 /// Writes the events around the worst samples of the run in `folder` for Perfetto.
 ///
 /// # Errors
-/// Returns [`RunError`].
+/// Fails with a [`RunError`] if the events cannot be read or written.
 pub fn perfetto(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError> {
     if folder::open(folder)?.tracing.is_none() && facts_of(folder)?.is_some() {
         return perfetto_outside(folder, out);

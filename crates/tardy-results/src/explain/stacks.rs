@@ -7,7 +7,7 @@ pub use tardy_samples::delay_totals::StackRow;
 use super::HolderFacts;
 use super::words;
 
-/// Describes the cause of a stack, with its name.
+/// Describes the cause to which the latency of a stack is attributed: its kind and its name.
 #[must_use]
 pub fn who(row: &StackRow) -> String {
     let (cause, name) = (row.cause, row.name.clone());
@@ -22,14 +22,14 @@ pub fn who(row: &StackRow) -> String {
     })
 }
 
-/// Writes folded stacks, as flame graph tools read them: one line per stack, with its cause, its
+/// Writes folded stacks, the input of flame graph tools: one line per stack, with its cause, its
 /// frames from the outermost to the innermost, and its time in ns.
 ///
 /// # Errors
-/// Returns errors of writing.
+/// Fails if writing fails.
 pub fn write_folded(rows: &[StackRow], out: &mut dyn Write) -> io::Result<()> {
     for row in rows {
-        // In this format, ";" separates frames and the number follows the last blank.
+        // In this format, ";" separates frames, and the time follows the last blank.
         write!(out, "{}", who(row).replace(';', ","))?;
         for function in row.functions.iter().rev() {
             write!(out, ";{}", function.replace(';', ","))?;

@@ -1,5 +1,5 @@
-//! One wake-up with its complete explanation: the events on its path, and the holders of the CPU,
-//! in ns from its due time.
+//! One wake-up with its complete explanation: the events on its path, and the holders of the CPU.
+//! Times are in ns from the due time.
 
 use serde::Serialize;
 use tardy_trace::explain::{Component, DueFrom, WakeUp, Waker};
@@ -11,25 +11,25 @@ use super::words::named;
 /// A wake-up with its complete explanation.
 #[derive(Debug, Serialize)]
 pub struct Story {
-    /// Thread ID of the thread.
+    /// ID of the thread.
     pub pid: i32,
     /// The CPU on which the thread ran.
     pub cpu: u32,
     /// Due time of the wake-up, in ns of the trace's clock.
     pub due_ns: u64,
-    /// Where the due time comes from: the timer, a fitted period, or, without both, the wake-up
-    /// itself.
+    /// Where the due time comes from: the timer, a fitted period, or, if there is neither, the
+    /// wake-up itself.
     pub due_from: DueFrom,
-    /// The context that woke the thread.
+    /// What woke the thread.
     pub waker: String,
-    /// Time from the due time until the thread runs.
+    /// Time from the due time until the thread ran.
     pub lateness_ns: u64,
-    /// If the trace has no switch to the thread: the time of the thread's first event, in ns from
-    /// the due time. This time is an upper bound of the latency.
+    /// Time from the due time to the thread's first event, in ns; present only if the trace has no
+    /// switch to the thread. This time is an upper bound of the latency.
     pub first_sign_ns: Option<u64>,
-    /// Events on the path of the wake-up, in order of time.
+    /// Events on the path of the wake-up, in chronological order.
     pub marks: Vec<Mark>,
-    /// The pieces of the latency, in order of time and without gaps.
+    /// The pieces of the latency, in chronological order and without gaps.
     pub pieces: Vec<StoryPiece>,
 }
 
@@ -38,11 +38,11 @@ pub struct Story {
 pub struct Mark {
     /// Time of the event, in ns from the due time.
     pub at_ns: u64,
-    /// What happened, in words.
+    /// A text that describes the event.
     pub what: &'static str,
 }
 
-/// A part of the latency, and the holder of the CPU during it.
+/// A part of the latency, with the holder of the CPU.
 #[derive(Debug, Serialize)]
 pub struct StoryPiece {
     /// Start of the piece, in ns from the due time.
@@ -58,8 +58,8 @@ pub struct StoryPiece {
     /// recorded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<String>,
-    /// The functions in which the CPU was finally given up, innermost first; empty if no stack was
-    /// recorded.
+    /// The functions in which the holder finally gave up the CPU, innermost first; empty if no
+    /// stack was recorded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ended: Vec<String>,
 }

@@ -16,21 +16,21 @@ pub struct HolderRow {
     pub share: f64,
     /// Number of wake-ups that this holder delayed.
     pub wake_ups: u64,
-    /// Largest latency caused in one wake-up.
+    /// Largest latency that this holder caused in one wake-up.
     pub max_ns: u64,
 }
 
 /// The counted latencies, by component and by holder.
 pub(super) struct LatenessBreakdown {
     pub(super) lateness: Option<Lateness>,
-    /// Components in order of time.
+    /// Components in chronological order.
     pub(super) components: Vec<ComponentRow>,
     /// Holders sorted by the latency that they caused, largest first.
     pub(super) holders: Vec<HolderRow>,
 }
 
 impl LatenessBreakdown {
-    /// Converts `totals`. `facts` returns the holder for an index.
+    /// Converts `totals`. `facts` returns the holder with a given index.
     pub(super) fn new(totals: &DelayTotals, facts: impl Fn(usize) -> HolderFacts) -> Self {
         let lateness = totals.lateness();
         let all = lateness.map_or(0, |lateness| lateness.sum_ns);
@@ -57,12 +57,12 @@ impl LatenessBreakdown {
         }
     }
 
-    /// Returns the latency without a known holder.
+    /// Returns the sum of the latency for which no holder is known.
     pub(super) fn unexplained_ns(&self) -> u64 {
         self.sum(|row| row.holder.cause.is_unexplained())
     }
 
-    /// Returns the latency that has two possible causes.
+    /// Returns the sum of the latency that has two possible causes.
     pub(super) fn cannot_tell_ns(&self) -> u64 {
         self.sum(|row| row.holder.or.is_some())
     }

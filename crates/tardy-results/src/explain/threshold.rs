@@ -1,4 +1,4 @@
-//! The latency above which samples or wake-ups are ranked.
+//! The threshold: samples or wake-ups with a larger latency are ranked.
 
 use serde::Serialize;
 use tardy_core::histogram::Histogram;
@@ -7,26 +7,26 @@ use tardy_samples::delay_totals::DelayTotals;
 
 use super::{ComponentRow, Lateness};
 
-/// Which samples or wake-ups the user wants ranked.
+/// Selects the samples or wake-ups that are ranked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Late {
     /// Samples above this latency.
     Above(Nanos),
-    /// Samples above the run's deadline. Without a deadline, or if no sample exceeds it: the worst
-    /// 0.1 % of the samples, but at least 20.
+    /// Samples above the run's deadline. If there is no deadline, or no sample exceeds it, the
+    /// worst 0.1 % of the samples are ranked, but at least 20.
     Worst,
 }
 
-/// A threshold, and where it comes from.
+/// A threshold, and how it was chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Threshold {
     /// Samples with a larger latency are ranked.
     pub above_ns: Nanos,
-    /// Where the threshold comes from.
+    /// How the threshold was chosen.
     pub from: ThresholdSource,
 }
 
-/// Where a threshold comes from.
+/// How a threshold was chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThresholdSource {
@@ -34,17 +34,18 @@ pub enum ThresholdSource {
     Asked,
     /// The threshold is the run's deadline.
     Deadline,
-    /// The threshold selects the worst 0.1 %, but at least 20 samples.
+    /// The threshold selects the worst 0.1 % of the samples, but at least 20 samples.
     Worst,
-    /// The threshold is chosen as for `Worst`, because no sample exceeded the run's deadline.
+    /// No sample exceeded the run's deadline, so the threshold is chosen as for `Worst`.
     WorstInTime,
-    /// The threshold is 0. The run stored only its worst samples, and all of them are ranked.
+    /// All stored samples are ranked, so the threshold is 0. The run stored only its worst samples,
+    /// and all of them are ranked.
     Kept,
 }
 
-/// Minimum number of ranked samples, if the run has this many.
+/// Minimum number of samples that are ranked; if a run has fewer samples, all are ranked.
 const WORST_LEAST: u64 = 20;
-/// One sample in this many is ranked.
+/// Of this many samples, one is ranked.
 const WORST_ONE_OF: u64 = 1000;
 
 impl Threshold {
@@ -98,7 +99,7 @@ pub struct Ordinary {
     pub count: u64,
     /// Latencies of these samples or wake-ups.
     pub lateness: Lateness,
-    /// Latency by component, in order of time.
+    /// Latency by component, in chronological order.
     pub components: Vec<ComponentRow>,
 }
 
@@ -141,7 +142,7 @@ mod tests {
             threshold(std::iter::empty(), None),
             (0, ThresholdSource::Worst)
         );
-        // Samples with the same latency are ranked together.
+        // Samples with the same latency are either all ranked or not ranked.
         assert_eq!(
             threshold(std::iter::repeat_n(9, 5_000), None),
             (8, ThresholdSource::Worst)

@@ -71,6 +71,9 @@ fn words(cause: Cause, who: &str) -> String {
         Cause::HigherPriority => format!("thread of higher priority: {who}"),
         Cause::EqualPriority => format!("thread of the same priority: {who}"),
         Cause::Turns => format!("thread that shares the CPU: {who}"),
+        Cause::FairServer if who.is_empty() => {
+            "fair server or throttling let another thread run".to_owned()
+        }
         Cause::FairServer => format!("fair server or throttling let {who} run"),
         Cause::InterruptsOff => format!("interrupts off in {who}"),
         Cause::PreemptionOff => format!("preemption off in {who}"),

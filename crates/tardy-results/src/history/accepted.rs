@@ -1,4 +1,5 @@
-//! Builds whose changes were accepted, read from a file next to the runs.
+//! Reads and writes the list of builds whose changes the user accepted. The list is a file next to
+//! the runs.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -17,7 +18,7 @@ struct AcceptedBuilds {
     builds: BTreeSet<String>,
 }
 
-/// Why the list of accepted builds is unavailable.
+/// Why the list of accepted builds cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum AcceptedError {
     #[error("{}: {error}", path.display())]
@@ -32,7 +33,7 @@ pub enum AcceptedError {
 /// Reads the builds that are accepted for the runs in `folder`; empty if the file does not exist.
 ///
 /// # Errors
-/// Returns [`AcceptedError`] if the file cannot be read or does not contain a list.
+/// Fails with an [`AcceptedError`] if the file cannot be read or does not contain a list.
 pub fn accepted(folder: &Path) -> Result<BTreeSet<String>, AcceptedError> {
     let path = folder.join(FILE);
     let error = |error| AcceptedError::File {
@@ -56,11 +57,11 @@ pub fn accepted(folder: &Path) -> Result<BTreeSet<String>, AcceptedError> {
     Ok(accepted.builds)
 }
 
-/// Accepts changes that start with these builds, for the runs in `folder`. Returns the path of the
-/// file.
+/// Adds these builds to the list, so that changes that start with them are accepted for the runs in
+/// `folder`. Returns the path of the file.
 ///
 /// # Errors
-/// Returns [`AcceptedError`] if the file cannot be read or written.
+/// Fails with an [`AcceptedError`] if the file cannot be read or written.
 pub fn accept(folder: &Path, builds: &[String]) -> Result<PathBuf, AcceptedError> {
     let path = folder.join(FILE);
     let mut accepted = AcceptedBuilds {

@@ -1,5 +1,5 @@
-//! Collects the runs of a history. There may be many runs, so each keeps only its numbers and its
-//! place in the history.
+//! Collects the runs of a history. Because there may be many runs, only the numbers of each run and
+//! its place in the history are in memory.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
@@ -15,7 +15,7 @@ use crate::compare::facts::{self, FactDifference};
 use crate::compare::group::Key;
 use crate::compare::side::CompareError;
 
-/// Stores each value once, under a small number.
+/// Stores each distinct value once, and identifies it by a small number.
 struct Interner<T> {
     values: Vec<T>,
     places: HashMap<T, u32>,
@@ -53,13 +53,13 @@ struct RunPlace {
     folder: Box<Path>,
 }
 
-/// The quantiles of one run in a series; NaN if too few samples lie beyond.
+/// The quantiles of one run in a series; a quantile is NaN if too few samples lie beyond it.
 struct RunValues {
     build: u32,
     quantiles: [f64; QUANTILES.len()],
 }
 
-/// The runs of boards and builds, in any order.
+/// The collected runs of all boards and builds, in any order.
 #[derive(Default)]
 pub struct RunCollection {
     boards: Interner<String>,
@@ -67,18 +67,19 @@ pub struct RunCollection {
     facts: Interner<Facts>,
     keys: Interner<Key>,
     runs: Vec<RunPlace>,
-    /// Digests of each run's folder, start, board and build. The digests show that a run was
-    /// already added, for example from a folder and again from a table.
+    /// For each run, a digest of its folder, start, board and build. The digests show whether a run
+    /// has already been added. For example, a run may be read from its folder and again from a
+    /// table.
     known: HashSet<u64>,
     values: HashMap<(u32, u32), Vec<RunValues>>,
     first: Option<(PathBuf, ClockKind)>,
 }
 
 impl RunCollection {
-    /// Adds a run. Returns false if the run was added before.
+    /// Adds a run. Returns false if the run had already been added.
     ///
     /// # Errors
-    /// Returns [`CompareError::Clocks`] if the clock of the run differs from that of the first run.
+    /// Fails with [`CompareError::Clocks`] if the run uses another clock than the first run.
     pub fn add(&mut self, run: &HistoryRun) -> Result<bool, CompareError> {
         let (base, clock) = self
             .first
@@ -117,8 +118,8 @@ impl RunCollection {
         Ok(true)
     }
 
-    /// Returns all builds in the order of their first runs, and the position in this order for each
-    /// collected build.
+    /// Returns all builds in the order of their first runs, and the position of each collected
+    /// build in this order.
     pub(super) fn builds(&self, accepted: &BTreeSet<String>) -> (Vec<Build>, Vec<usize>) {
         let build = |name: &String| Build {
             name: name.clone(),
@@ -144,8 +145,8 @@ impl RunCollection {
         (builds.into_iter().map(|(_, build)| build).collect(), places)
     }
 
-    /// Returns the numbers of each board, in the order of boards and keys. `places` are the
-    /// positions of the builds, from [`Self::builds`].
+    /// Returns the numbers of each board, in the order of boards and keys. `places` contains the
+    /// positions of the builds, as returned by [`Self::builds`].
     pub(super) fn series(&self, places: &[usize]) -> Vec<Series> {
         let mut all: Vec<(&String, &Key, &Vec<RunValues>)> = Vec::with_capacity(self.values.len());
         all.extend(self.values.iter().map(|(&(board, key), values)| {
@@ -161,8 +162,8 @@ impl RunCollection {
             .collect()
     }
 
-    /// Returns the facts that differ between a board's last run before build `from` and its first
-    /// run with that build or a later one.
+    /// Returns the facts that differ between two runs of a board: the last run before build `from`,
+    /// and the first run of `from` or of a later build.
     pub(super) fn changed(
         &self,
         board: &str,
@@ -185,7 +186,7 @@ impl RunCollection {
             .map_or_else(Vec::new, |(before, after)| self.differences(before, after))
     }
 
-    /// Compares all recorded facts if the folders still exist, otherwise the collected facts.
+    /// If the folders still exist, all recorded facts are compared, otherwise the collected facts.
     fn differences(&self, before: &RunPlace, after: &RunPlace) -> Vec<FactDifference> {
         let record = |run: &RunPlace| {
             folder::open(&run.folder)
@@ -218,7 +219,7 @@ fn digest(value: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Returns the series of the median, and of the highest quantile that all runs have.
+/// Returns the series of the median, and the series of the highest quantile that all runs have.
 fn series_of(board: &str, key: &Key, values: &[RunValues], places: &[usize]) -> Vec<Series> {
     let is_whole = |quantile: &usize| values.iter().all(|run| !run.quantiles[*quantile].is_nan());
     let highest = (0..QUANTILES.len()).rev().find(is_whole);

@@ -1,4 +1,5 @@
-//! The parts of a run that a history stores: its board, facts about its machine, and its numbers.
+//! The parts of a run that a history stores: the run's board, facts about its machine, and its
+//! numbers.
 
 use std::path::{Path, PathBuf};
 
@@ -11,8 +12,8 @@ use crate::compare::facts;
 use crate::compare::group::{Key, RunGroup, groups};
 use crate::compare::side::{CompareError, RunSide};
 
-/// Quantiles that a history follows: the median, and the highest of the others beyond which every
-/// run of a series has enough samples.
+/// Quantiles that a history may follow. Of these, it follows the median and the highest quantile
+/// beyond which every run of a series has enough samples.
 pub const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 /// Facts about machine and plan that are stored, with their paths in `run.json`.
 pub const FACTS: [&str; 7] = [
@@ -26,7 +27,7 @@ pub const FACTS: [&str; 7] = [
 ];
 /// Minimum number of samples that a run needs beyond a quantile.
 const BEYOND_MIN: f64 = 10.0;
-/// Labels with the build and the board of a run.
+/// Names of the labels that give the build and the board of a run.
 const BUILD: &str = "build";
 const BOARD: &str = "board";
 
@@ -40,7 +41,7 @@ pub struct HistoryRun {
     /// Wall-clock time of the start, in ns since 1970.
     pub started_realtime_ns: Nanos,
     pub clock: ClockKind,
-    /// The values of [`FACTS`]; `None` if unknown.
+    /// The values of the facts in [`FACTS`]; `None` if unknown.
     pub facts: [Option<String>; FACTS.len()],
     /// Numbers for each probe, quantity and load.
     pub numbers: Vec<RunNumbers>,
@@ -55,7 +56,7 @@ pub struct RunNumbers {
     pub min: i64,
     /// The arithmetic mean; absent if a series lacks it.
     pub mean: Option<f64>,
-    /// The values of [`QUANTILES`]; `None` if fewer than ten samples lie beyond.
+    /// The values of [`QUANTILES`]; `None` for a quantile beyond which fewer than ten samples lie.
     pub quantiles: [Option<f64>; QUANTILES.len()],
     /// Largest value, in the key's unit.
     pub max: i64,
@@ -69,7 +70,7 @@ impl HistoryRun {
     /// Reads the run in `folder`.
     ///
     /// # Errors
-    /// Returns [`CompareError`] if the run cannot be read.
+    /// Fails with a [`CompareError`] if the run cannot be read.
     pub fn read(folder: &Path) -> Result<Self, CompareError> {
         let run = RunSide::read(folder, None)?;
         let groups = groups(&run, None)?;

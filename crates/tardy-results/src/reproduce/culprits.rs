@@ -1,5 +1,5 @@
-//! Causes of late samples in experiments that ask for them. The functions come from kernel stacks
-//! on this machine, or from all executed instructions in the lab.
+//! Finds the causes of late samples, for experiments that ask for causes. On this machine, the
+//! functions come from kernel stacks; in the lab, they come from all executed instructions.
 
 use std::path::{Path, PathBuf};
 
@@ -13,19 +13,20 @@ use crate::explain::words;
 
 /// Maximum number of culprits shown per kernel, largest first.
 const TOLD: usize = 5;
-/// Maximum number of functions shown per culprit.
+/// Maximum number of functions that are shown for each culprit.
 const FUNCTIONS: usize = 4;
 
 /// One cause of latency on a kernel.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Culprit {
     pub kernel: String,
-    /// For a stack, the longest delay of a sample; in the lab, the latency of the sample.
+    /// For a stack, the longest delay that it caused in one sample; in the lab, the latency of the
+    /// sample.
     pub late_ns: u64,
     /// The holder of the CPU.
     pub who: String,
-    /// Functions of the culprit: for stacks, innermost first; in the lab, sorted by their own time,
-    /// largest first.
+    /// Functions that the culprit executed. For stacks, the innermost function comes first. In the
+    /// lab, the functions are sorted by their own time, largest first.
     pub functions: Vec<String>,
 }
 

@@ -25,20 +25,21 @@ use crate::statistics::observed::observed;
 use crate::statistics::preset::Preset;
 use crate::summary::read::{LoadedRun, SeriesData, read};
 
-/// Name that a quantity uses for the whole run, including samples that were counted but not stored.
+/// The name by which a quantity refers to the whole run, including samples that were counted but
+/// not stored.
 const WHOLE: &str = "run";
-/// Name that a quantity uses for the last phase under load. The phase itself is named after its
-/// loads.
+/// The name by which a quantity refers to the last phase with load. The phase itself has the names
+/// of its loads.
 const LOADED: &str = "load";
 
-/// Returns the path of the file that states why a step has no folder: an experiment, or a part of
-/// one such as `koolwal-cyclictest/1-of-4`.
+/// Returns the path of the file that states why a step has no folder. A step is an experiment, or a
+/// part of one, such as `koolwal-cyclictest/1-of-4`.
 #[must_use]
 pub fn why_file(folder: &Path, step: &str) -> PathBuf {
     folder.join(format!("{}.why", step.replace('/', "-")))
 }
 
-/// Returns why steps of an experiment have no folder, each text once.
+/// Returns the reasons why steps of an experiment have no folder, each reason once.
 fn reasons(folder: &Path, experiment: &str) -> BTreeSet<String> {
     let is_part = |text: &str| {
         text.strip_prefix('-')
@@ -65,7 +66,7 @@ pub struct Refusal(pub String);
 
 /// All runs of a paper's experiments.
 pub struct PaperRuns {
-    /// The runs by experiment and kernel, in the order of replicas.
+    /// The runs, by experiment and kernel; within a kernel, in the order of replicas.
     runs: BTreeMap<(String, String), Vec<Run>>,
     /// Why runs are missing, each with the name of the experiment.
     unreadable: Vec<(String, String)>,
@@ -206,7 +207,7 @@ impl PaperRuns {
     /// Returns the value of a quantity in one replica.
     ///
     /// # Errors
-    /// Returns the reason if there is no value.
+    /// If there is no value, returns the reason as an error.
     pub fn value(
         &self,
         quantity: &Quantity,
@@ -351,8 +352,8 @@ fn of_another_kind((experiment, _): &(String, String)) -> Refusal {
     ))
 }
 
-/// Returns the share of the services in both runs whose cost in `costs` is at most `percent` above
-/// that in `others`; `None` without a common service.
+/// Compares the services that both runs have. Returns the share of those that cost at most
+/// `percent` more in `costs` than in `others`; `None` if there is no common service.
 fn costs_within(costs: &CostSummary, others: &CostSummary, percent: f64) -> Option<f64> {
     let pairs: Vec<(f64, f64)> = costs
         .metrics
@@ -388,7 +389,7 @@ fn runs_below(folder: &Path) -> Vec<PathBuf> {
 
 /// Reads a run and the name of its kernel.
 fn run(path: &Path) -> Result<(String, Run), String> {
-    // Texts about a folder contain only its name, so they do not depend on its location.
+    // Texts about a folder contain only its name, so they do not depend on where the folder is.
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let record =
         folder::open(path).map_err(|_| format!("{name}: the guest or the run left no result"))?;
@@ -408,8 +409,8 @@ fn kernel_of(record: &RunRecord) -> String {
     name_of(&record.machine.kernel)
 }
 
-/// Returns the name of a kernel in claims: its preemption model, with marks for older kernels and
-/// for kernels whose timers expire only at ticks.
+/// Returns the name by which claims refer to a kernel: its preemption model, with a mark if the
+/// kernel is older, or if its timers expire only at ticks.
 fn name_of(kernel: &KernelFacts) -> String {
     let mode = match &kernel.preemption {
         Some(preemption) if preemption.compiled == CompiledPreemption::RealTime => "rt",
@@ -457,7 +458,7 @@ fn cell(run: &LoadedRun, phase: &str, probe: Option<&str>) -> Result<Cell, Refus
         .iter()
         .find(|warning| matches!(warning, Warning::LoadAbsent { .. }));
     match absent {
-        // A phase whose only load could not run would look like an idle phase.
+        // If the only load of a phase could not run, the phase would look like an idle phase.
         Some(absent) if found.loads.is_empty() && !matches!(phase, "idle" | "no-load") => {
             Err(Refusal(absent.to_string()))
         }
@@ -465,7 +466,7 @@ fn cell(run: &LoadedRun, phase: &str, probe: Option<&str>) -> Result<Cell, Refus
     }
 }
 
-/// Returns how late the wake-ups of the first probe are in a phase, on a schedule that skips no
+/// Returns how late the first probe's wake-ups in a phase are, relative to a schedule that skips no
 /// period.
 fn backlog(run: &LoadedRun, phase: &str) -> Result<Cell, Refusal> {
     if run.record.machine.kernel.high_resolution_timers != Some(false) {
@@ -473,7 +474,7 @@ fn backlog(run: &LoadedRun, phase: &str) -> Result<Cell, Refusal> {
             "the kernel's timers do not fire on ticks, so a late sleep returns at once".to_owned(),
         ));
     }
-    // Refuses a run without the phase or without its loads.
+    // Refuses a run that lacks the phase or its loads.
     cell(run, phase, None)?;
     let phases = &run.record.phases;
     let index = phases.iter().rposition(|found| found.name == phase);
@@ -501,8 +502,8 @@ fn period(run: &LoadedRun, probe: &str) -> Result<f64, Refusal> {
     Ok(series.descriptor().schedule.period().get() as f64)
 }
 
-/// Returns a statistic: in ns, as a share between 0 and 1, or as a number of samples. `None`
-/// without samples.
+/// Returns the value of a statistic: a time in ns, a share between 0 and 1, or a number of samples.
+/// `None` if there are no samples.
 fn worth(cell: &Cell, statistic: Statistic) -> Option<f64> {
     let latency = &cell.latency;
     let samples = latency.count();

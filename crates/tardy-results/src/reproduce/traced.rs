@@ -1,9 +1,11 @@
-//! Reasons made from traces. An experiment that runs again in watched guests has the same samples,
-//! so the trace shows the cause of each largest latency that a claim is about.
+//! Finds in traces why claims do not hold. When an experiment runs again in watched guests, it
+//! takes the same samples. So the trace shows the cause of each largest latency on which a claim
+//! depends.
 //!
-//! A reason needs the cause of every such latency, so a sample of the watched guest must have
-//! exactly the latency of the first run. For a fraction of samples below a limit, the reason is
-//! that of the largest latency, if few samples are above the limit.
+//! A reason is stated only if the causes of all these latencies are known. Therefore each latency
+//! must occur in the watched guest with exactly the same value as in the first run. If a claim is
+//! about the fraction of samples below a limit, and only few samples are above it, the cause of the
+//! largest latency counts as the reason.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,19 +22,20 @@ use crate::explain::run::{RunQuestion, SampleStory};
 use crate::explain::source::explain_run;
 use crate::explain::words;
 
-/// Number of functions named per latency.
+/// Maximum number of functions that are named for each latency.
 const FUNCTIONS: usize = 4;
-/// Number of explained samples read per run: the plugin keeps at most this many per phase.
+/// Number of explained samples that are read per run. The plugin stores at most this number per
+/// phase.
 const STORIES: usize = 1024;
 
-/// A largest latency that a claim is about.
+/// One of the largest latencies on which a claim depends.
 struct Maximum {
     experiment: String,
     quantity: Quantity,
 }
 
-/// Returns the largest latencies behind the values of a claim; `None` if a value is not about the
-/// tail of a kernel's latencies.
+/// Returns the largest latencies on which the values of a claim depend; `None` if any of the values
+/// does not depend on the tail of a kernel's latencies.
 fn maxima(claim: &Claim, values: &[f64]) -> Option<Vec<Maximum>> {
     let maximum = |(value, worth): (&Value, &f64)| {
         let mut quantity = value.ours.clone();
@@ -54,14 +57,14 @@ fn maxima(claim: &Claim, values: &[f64]) -> Option<Vec<Maximum>> {
 fn is_of_tail(statistic: Statistic, worth: f64) -> bool {
     match statistic {
         Statistic::Max => true,
-        // At least one sample is above the limit, and few are.
+        // At least one sample is above the limit, but only a few are.
         Statistic::Below(_) => (0.999..1.0).contains(&worth),
         _ => false,
     }
 }
 
-/// Returns the commands whose traces can give a reason to claims that do not hold for an unknown
-/// reason.
+/// Returns commands for those claims that do not hold and whose reason is unknown. These commands
+/// record traces that can show the reason.
 #[must_use]
 pub fn experiments_to_trace(papers: &[Paper], found: &Reproduction) -> Vec<ExperimentCommand> {
     let of = |(paper, result): (&Paper, &PaperResult)| of_paper(paper, result, found.extent);
@@ -103,9 +106,9 @@ fn folder_of(experiment: &str) -> String {
     format!("{experiment}-traced")
 }
 
-/// Returns the causes of a claim's largest latencies, from the traces below `folder`; `None` if one
-/// of them is not explained there. `values` are those of the first replica, which a watched guest
-/// repeats.
+/// Returns what caused a claim's largest latencies, according to the traces below `folder`; `None`
+/// if the traces do not explain all of them. `values` are the values of the first replica; a
+/// watched guest repeats this replica.
 pub(super) fn reason(
     claim: &Claim,
     values: &[f64],
@@ -135,7 +138,7 @@ pub(super) fn reason(
     ))
 }
 
-/// Returns each text once, in order of first occurrence.
+/// Returns each text once, in the order in which the texts first occur.
 fn distinct(texts: Vec<String>) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for text in texts {
@@ -146,8 +149,8 @@ fn distinct(texts: Vec<String>) -> Vec<String> {
     found
 }
 
-/// Describes the holder of the CPU during the longest piece of the sample with this latency; `None`
-/// if no sample has exactly this latency.
+/// Describes who had the CPU during the longest piece of the sample with this latency; `None` if no
+/// sample has exactly this latency.
 fn cause(latency: f64, stories: &[SampleStory]) -> Option<String> {
     let story = stories
         .iter()
@@ -185,8 +188,8 @@ mod tests {
         assert_eq!(experiments_to_trace(&papers, &found), []);
         let claims = found.papers.iter_mut().flat_map(|paper| &mut paper.claims);
         for claim in claims {
-            // The first claim already has a reason, and the last one compares shares, so only one
-            // is traced.
+            // One claim already has a reason and another compares shares, so only one claim remains
+            // to be traced.
             let reason = match claim.id.as_str() {
                 "low-latency-fixes-memory" => Reason::Traced("x".into()),
                 "preemptible-fixes-io" | "bulk-and-tail-rank-kernels-in-opposite-orders" => {

@@ -1,6 +1,7 @@
-//! Bounds for any distribution: percentiles between order statistics, shares above limits, and the
-//! share that the maximum covers. Samples depend on each other in time and across CPUs, so all
-//! bounds use the effective number of samples.
+//! Computes bounds that hold for any distribution. They limit percentiles (from order statistics),
+//! the shares of samples above given limits, and the share of values at or below the maximum.
+//! Samples depend on each other in time and across CPUs, so all bounds use the effective number of
+//! samples.
 
 use serde::Serialize;
 use tardy_core::histogram::Histogram;
@@ -27,25 +28,25 @@ const CONFIDENCE: Confidence = Confidence::NINETY_FIVE;
 /// Bounds for any distribution: the second of the three layers ([`crate::statistics`]).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Bounds {
-    /// Confidence of each single statement.
+    /// Confidence of each single bound.
     pub confidence: f64,
-    /// Effective number of independent samples for the median.
+    /// Number of independent samples that would bound the median equally narrowly.
     pub effective_samples: f64,
-    /// Whether independence is assumed, because there are too few samples to check it.
+    /// Whether samples are assumed to be independent, because there are too few to check it.
     pub is_independence_assumed: bool,
     /// Percentiles, with bounds from order statistics.
     pub percentiles: Vec<Percentile>,
-    /// Shares of samples above limits.
+    /// For each limit, the share of samples above it.
     pub exceedances: Vec<Exceedance>,
     /// Lower bound of the fraction of samples that do not exceed the observed maximum (Wilks; the
     /// reverse of the rule of three).
     pub covered_by_max: f64,
-    /// Shares that the maximum would cover with more samples, and how many samples each share
-    /// needs.
+    /// Larger shares that would lie at or below the maximum of more samples, each with the
+    /// necessary number of samples.
     pub needed: Vec<SamplesNeeded>,
 }
 
-/// How often samples exceed a limit.
+/// The number and share of samples that exceed a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Exceedance {
     pub limit_ns: Nanos,
@@ -53,22 +54,23 @@ pub struct Exceedance {
     pub samples: u64,
     /// Upper bound of the fraction of samples above the limit (Clopper and Pearson).
     pub share_upper: f64,
-    /// Upper bound of exceedances per hour over all series, at the sampling rate; absent if the
-    /// length of the run is unknown or the share has no bound.
+    /// Upper bound of how many samples of the series, or of the series together, exceed the limit
+    /// per hour at the run's sampling rate; absent if the length of the run is unknown, or if the
+    /// share has no bound.
     pub an_hour_upper: Option<f64>,
 }
 
-/// Number of samples after which the maximum would cover `share` of all samples, with the
-/// confidence of [`Bounds`].
+/// The number of samples that are needed so that at least the fraction `share` of all values lies
+/// at or below their maximum, with the confidence of [`Bounds`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SamplesNeeded {
     pub share: f64,
-    /// Number of samples, if they cluster like the existing ones.
+    /// Number of samples, provided that further samples cluster like the existing ones.
     pub samples: u64,
 }
 
-/// Computes the bounds of one or several series; `None` without samples. `limits` must be in
-/// ascending order.
+/// Computes the bounds for one series or several together; `None` if there are no samples. `limits`
+/// must be in ascending order.
 #[must_use]
 pub fn bounds(
     histogram: &Histogram,
@@ -132,8 +134,8 @@ fn percentiles(histogram: &Histogram, dependence: &Dependence) -> Vec<Percentile
 }
 
 impl Bounds {
-    /// Removes numbers that are unknown because samples at or above `open` have no individual
-    /// values.
+    /// Removes numbers that are unknown because the individual values of samples at or above `open`
+    /// are unknown.
     pub fn forget_from(&mut self, open: Nanos) {
         self.percentiles
             .retain(|percentile| percentile.value_ns < open.get());

@@ -10,7 +10,7 @@ use tardy_statistics::moments::Moments;
 pub struct ObservedStatistics {
     /// Number of samples.
     pub samples: u64,
-    /// Width of the buckets for `buckets` and the mode.
+    /// Width of the buckets that `buckets` counts and from which the mode is found.
     pub bucket_ns: Nanos,
     /// Number of buckets with a sample.
     pub buckets: u64,
@@ -31,7 +31,7 @@ pub struct ObservedStatistics {
     /// Sample variance (divisor n - 1); absent for a single sample.
     pub variance_ns2: Option<f64>,
     pub standard_deviation_ns: Option<f64>,
-    /// Shares of samples below limits.
+    /// For each limit, the share of samples below it.
     pub below: Vec<ShareBelow>,
     /// The smallest value that 99.999 % of the samples do not exceed; absent for fewer than 100,000
     /// samples.
@@ -48,8 +48,8 @@ pub struct ShareBelow {
     pub share: f64,
 }
 
-/// Computes the observations of one or several series; `None` without samples. `limits` must be in
-/// ascending order.
+/// Computes the observations for one series or several together; `None` if there are no samples.
+/// `limits` must be in ascending order.
 #[must_use]
 pub fn observed(
     histogram: &Histogram,
@@ -112,8 +112,8 @@ pub fn observed(
 }
 
 impl ObservedStatistics {
-    /// Removes numbers that are unknown because samples at or above `open` have no individual
-    /// values.
+    /// Removes numbers that are unknown because the individual values of samples at or above `open`
+    /// are unknown.
     pub fn forget_from(&mut self, open: Nanos) {
         let is_known = |value: &i64| *value < open.get();
         self.median_ns = self.median_ns.filter(is_known);

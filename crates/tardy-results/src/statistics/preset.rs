@@ -1,4 +1,4 @@
-//! Parameters of statistics as used in papers.
+//! Parameters that papers used for their statistics.
 
 use tardy_core::units::Nanos;
 
@@ -12,7 +12,7 @@ pub enum Preset {
 impl Preset {
     pub const ALL: [Self; 1] = [Self::Williams2002];
 
-    /// Returns the name of the preset on the command line.
+    /// Returns the preset's name, as used on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         "williams2002"

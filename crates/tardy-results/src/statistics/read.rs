@@ -1,4 +1,5 @@
-//! Computes all three layers for a run: for each series, and for all series of a probe together.
+//! Computes all three layers of statistics for a run, for each series and for all series of a probe
+//! together.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,7 +21,7 @@ use crate::summary::by_phase::{self, OfName};
 use crate::summary::read::{LoadedRun, SeriesData};
 use crate::summary::stated::mean_and_least;
 
-/// The requested statistics.
+/// Which statistics are requested.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
     /// Limits in ascending order. If empty, they are chosen from the samples.
@@ -29,12 +30,13 @@ pub struct Question {
     pub bucket: Nanos,
     /// The horizon of the tail model.
     pub horizon: Nanos,
-    /// Maximum number of a probe's series that are analysed individually, worst first. All series
-    /// together are always analysed.
+    /// Maximum number of series per probe that are analysed one by one. The worst series are
+    /// chosen. In addition, all series together are always analysed.
     pub series_max: usize,
-    /// Clock rate of the CPUs in MHz. If given, it replaces the rate of the machine.
+    /// Clock rate of the CPUs in MHz. If given, it replaces the clock rate that the machine
+    /// reports.
     pub mhz: Option<f64>,
-    /// Whether models that the gate refused are included, marked as refused.
+    /// Whether models that the gate refused are returned as well, marked as refused.
     pub show_refused: bool,
 }
 
@@ -53,7 +55,7 @@ impl Default for Question {
 }
 
 impl Question {
-    /// Returns the question with sorted limits, without duplicates.
+    /// Returns the question with its limits sorted and without duplicates.
     #[must_use]
     pub fn with_limits_in_order(mut self) -> Self {
         self.limits.sort_unstable();
@@ -67,9 +69,10 @@ impl Question {
 pub struct Statistics {
     /// Groups for each series, and a group for all series of a probe together.
     pub groups: Vec<Group>,
-    /// The worst case by OSADL's rule of thumb in ns, and the clock rate in MHz for which it holds.
+    /// The worst case in ns according to OSADL's rule of thumb, and the clock rate in MHz on which
+    /// it is based.
     pub rule_of_thumb_ns: Option<(f64, f64)>,
-    /// The verdict of the rule of thumb on each probe, with the source of the clock rate.
+    /// The verdict by the rule of thumb on each probe, and the source of the clock rate.
     pub rule_of_thumb: RuleOfThumb,
 }
 
@@ -79,7 +82,8 @@ pub struct Group {
     pub probe: String,
     /// Name of the measured quantity.
     pub quantity: String,
-    /// The CPU of the series; absent for all series together, and for a series without a fixed CPU.
+    /// The CPU of the series; absent if this is the group of all series, or if the series has no
+    /// fixed CPU.
     pub cpu: Option<CpuId>,
     /// The number of the series among the probe's series without a fixed CPU; absent if there is
     /// only one.
@@ -87,32 +91,32 @@ pub struct Group {
     pub copy: Option<u32>,
     /// Whether this is the group of all series of the probe.
     pub is_together: bool,
-    /// Number of skipped periods. A skipped period has no sample, but is a miss of a deadline if
-    /// its wake-up came too late.
+    /// Number of skipped periods. A skipped period has no sample, but it counts as a deadline miss
+    /// if the wake-up came too late for it.
     pub skipped: u64,
-    /// Number of the probe's series, including series without a group.
+    /// Number of the probe's series, including those without a group.
     #[serde(skip)]
     pub of_series: usize,
     /// The observations.
     pub observed: ObservedStatistics,
     /// The bounds for any distribution.
     pub bounds: Bounds,
-    /// The tail model; absent for several series together, because no model describes their
-    /// mixture.
+    /// The tail model; absent for several series together, because their samples are a mixture that
+    /// no model describes.
     pub tail: Option<TailModel>,
-    /// The tail models of each load's samples; empty unless the run has several loads.
+    /// A tail model for the samples of each load; empty unless the run has several loads.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tail_by_load: Vec<LoadTail>,
 }
 
-/// The samples that tail models need, by series file.
+/// Collects the samples that tail models need, separately for each series file.
 pub type TailReaders = BTreeMap<PathBuf, TailReader>;
 
-/// Computes the statistics of a run that is already loaded. Its samples are read once more, for the
-/// tail models.
+/// Computes the statistics of a run whose summary is already loaded. Its samples are read once
+/// more, for the tail models.
 ///
 /// # Errors
-/// Returns errors of reading the series.
+/// Fails if a series cannot be read.
 pub fn statistics(run: &LoadedRun, question: &Question) -> Result<Statistics, SeriesError> {
     let mut readers = tail_readers(run, question);
     let read = |(file, reader): (&PathBuf, &mut TailReader)| {
@@ -126,8 +130,8 @@ pub fn statistics(run: &LoadedRun, question: &Question) -> Result<Statistics, Se
     Ok(statistics_of(run, question, &readers))
 }
 
-/// Returns the readers of the series that are analysed individually: the worst series of each
-/// probe. These readers must get all chunks of their files.
+/// Returns a reader for each series that is analysed individually, namely the worst series of each
+/// probe. The caller must pass all chunks of each file to its reader.
 #[must_use]
 pub fn tail_readers(run: &LoadedRun, question: &Question) -> TailReaders {
     let loads = run.load_spans();
@@ -153,7 +157,7 @@ pub fn tail_readers(run: &LoadedRun, question: &Question) -> TailReaders {
         .collect()
 }
 
-/// Works like [`statistics`], for readers that have already got all chunks.
+/// Works like [`statistics`], but with readers that have already processed all chunks.
 #[must_use]
 pub fn statistics_of(run: &LoadedRun, question: &Question, readers: &TailReaders) -> Statistics {
     let groups: Vec<Group> = by_probe(run)
@@ -188,7 +192,7 @@ fn by_probe(run: &LoadedRun) -> Vec<Vec<&SeriesData>> {
         .collect()
 }
 
-/// Returns the series that are analysed individually.
+/// Returns the series that are analysed one by one.
 fn worst<'a>(series: &[&'a SeriesData], question: &Question) -> Vec<&'a SeriesData> {
     let mut worst = series.to_vec();
     worst.sort_by_key(|read| std::cmp::Reverse(read.whole().latency.max()));
@@ -196,7 +200,7 @@ fn worst<'a>(series: &[&'a SeriesData], question: &Question) -> Vec<&'a SeriesDa
     worst
 }
 
-/// Applies `make` to each item, using as many threads as there are CPUs. Returns the results in the
+/// Applies `make` to each item, with as many threads as there are CPUs. Returns the results in the
 /// order of the items.
 pub fn side_by_side<T: Send, R: Send>(
     items: impl Iterator<Item = T>,
@@ -212,8 +216,8 @@ pub fn side_by_side<T: Send, R: Send>(
 }
 
 impl LoadedRun {
-    /// Returns when each load ran, with the CPUs on which it hardly ran; empty if all samples
-    /// belong to the same load.
+    /// Returns when each load ran, and on which CPUs it hardly ran; empty if all samples belong to
+    /// the same load.
     fn load_spans(&self) -> Vec<(LoadSpans, CpuList)> {
         let loads = by_phase::by_name(&self.record, &self.series);
         if loads.len() < 2 {
@@ -260,7 +264,8 @@ fn of_series(
     } else {
         question.limits.clone()
     };
-    // Each sample stands for a period, even the last one, after which nothing was measured.
+    // Each sample is counted as one period. This includes the last sample, although nothing was
+    // measured in the period after it.
     let periods = |read: &&SeriesData| {
         i64::try_from(read.whole().latency.count() + read.whole().skipped).unwrap_or(i64::MAX)
     };
@@ -326,8 +331,8 @@ fn of_series(
     groups
 }
 
-/// Returns 1, 2 and 5 times powers of ten, from the last value at or below the median to the first
-/// value above the maximum.
+/// Returns limits of the form 1, 2 or 5 times a power of ten. The first is the largest that is at
+/// most the median, and the last is the smallest above the maximum.
 fn round_limits(histogram: &Histogram) -> Vec<Nanos> {
     let Some(max) = histogram.max() else {
         return Vec::new();

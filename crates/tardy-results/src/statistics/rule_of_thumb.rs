@@ -1,17 +1,19 @@
-//! OSADL's rule of thumb: the worst case is about 10^5 clock cycles (koolwal2009, section 4.4).
+//! Applies OSADL's rule of thumb, by which the worst case is about 10^5 clock cycles (koolwal2009,
+//! section 4.4).
 //!
-//! The verdict covers only the observed samples, and does not affect the exit code. The rule is not
-//! a requirement that a user stated; the text shows the `--deadline` that would make it one.
+//! The verdict covers only the observed samples, and does not affect the exit code. The reason is
+//! that the user did not state the rule as a requirement. The text shows the `--deadline` that
+//! turns the rule into a requirement.
 
 use serde::Serialize;
 use tardy_core::series::ClockKind;
 use tardy_machine::facts::ClockRateSource;
 use tardy_run::record::RunRecord;
 
-/// Number of clock cycles in the worst case.
+/// Number of clock cycles that the worst case takes.
 const CYCLES: f64 = 1e5;
 
-/// The rule for the CPU's clock rate, compared with the maximum of each probe.
+/// The worst case for the CPU's clock rate, and its comparison with the maximum of each probe.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RuleOfThumb {
     /// The worst case according to the rule; absent if the clock rate is unknown.
@@ -28,7 +30,7 @@ pub struct RuleOfThumb {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RateSource {
-    /// The user gave it by a flag.
+    /// The user gave the clock rate by a flag.
     Given,
     /// The maximum that the cpufreq driver states.
     CpufreqMax,
@@ -36,7 +38,7 @@ pub enum RateSource {
     Cpuinfo,
     /// The CPU's name, for example `@ 2.30GHz`.
     Name,
-    /// There is no clock rate, because the time of an emulated machine counts instructions and not
+    /// There is no clock rate, because the clock of an emulated machine counts instructions and not
     /// cycles.
     VirtualTime,
     /// The clock rate is unknown.
@@ -48,14 +50,14 @@ pub enum RateSource {
 pub struct RuleVerdict {
     pub probe: String,
     pub max_ns: i64,
-    /// The maximum divided by the rule's worst case. The rule is satisfied up to 1.
+    /// The maximum divided by the rule's worst case. The rule is satisfied if this is at most 1.
     pub of_worst_case: f64,
     pub is_kept: bool,
 }
 
 impl RuleOfThumb {
-    /// Creates the results of the rule for the maxima, each given with its probe's name. The maxima
-    /// of a probe must be adjacent.
+    /// Applies the rule to `maxima`, which contains pairs of a probe's name and the maximum of a
+    /// series. The maxima of a probe must be adjacent.
     pub(super) fn new(record: &RunRecord, given: Option<f64>, maxima: &[(&str, i64)]) -> Self {
         let (mhz, source) = rate(record, given);
         let worst_case_ns = mhz.map(|mhz| CYCLES / mhz * 1e3);
@@ -124,8 +126,8 @@ fn rate(record: &RunRecord, given: Option<f64>) -> (Option<f64>, RateSource) {
     }
 }
 
-/// Parses the clock rate in MHz from a CPU's name, for example `Intel(R) Xeon(R) CPU @ 2.30GHz`.
-/// Older runs have no other source.
+/// Parses the clock rate in MHz from a CPU's name, for example `Intel(R) Xeon(R) CPU @ 2.30GHz`. In
+/// older runs, the name is the only source of the clock rate.
 fn behind_the_name(model: &str) -> Option<f64> {
     let text = model.rsplit_once('@')?.1.trim();
     let (number, factor) = match text.strip_suffix("GHz") {

@@ -1,9 +1,9 @@
-//! The tail model, and its level: the latency that is exceeded once per horizon if the conditions
-//! stay the same. A model is shown only if all checks of its gate passed, or on request, marked as
-//! refused.
+//! Computes the tail model and the level that it gives. The level is the latency that is exceeded
+//! once per horizon if the conditions stay the same. A model is shown if all checks of its gate
+//! pass. A model that its gate refused is shown only on request, and marked as refused.
 //!
-//! A run with several loads is a mixture, which rarely passes the gate. Each load therefore also
-//! has a model of the samples that were due in its phases.
+//! The samples of a run with several loads are a mixture, which rarely passes the gate. Therefore
+//! each load also gets a model of the samples that were due in its phases.
 
 use serde::Serialize;
 use tardy_core::summary::cell::Cell;
@@ -22,7 +22,7 @@ use crate::summary::read::SeriesData;
 /// Number of steps in the model's curve.
 const CURVE_POINTS: usize = 48;
 
-/// The tail model, or the checks that refused it: the third of the three layers
+/// The tail model, or the checks that led to its refusal. This is the third of the three layers
 /// ([`crate::statistics`]).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TailModel {
@@ -32,8 +32,8 @@ pub struct TailModel {
     pub checks: Vec<CheckResult>,
     /// The model; absent if a check failed.
     pub model: Option<Model>,
-    /// The model that a check refused, for inspection of its fit; `None` if it was not requested,
-    /// or if nothing could be fitted.
+    /// The model that a check refused, so that its fit can be inspected; `None` if it was not
+    /// requested, or if nothing could be fitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<Model>,
 }
@@ -41,7 +41,7 @@ pub struct TailModel {
 /// The tail model of one load's samples.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LoadTail {
-    /// Name of the load's phases.
+    /// Name of the phases with this load.
     pub load: String,
     /// Number of samples that were due in these phases.
     pub samples: u64,
@@ -63,7 +63,7 @@ pub struct Tails {
 pub struct TailOptions {
     /// The requested horizon.
     pub horizon: Nanos,
-    /// Whether refused models are returned.
+    /// Whether models that the gate refused are returned, too.
     pub is_refused_kept: bool,
 }
 
@@ -71,7 +71,7 @@ pub struct TailOptions {
 pub struct CheckResult {
     #[serde(flatten)]
     pub check: Check,
-    /// Whether the check gave no reason to refuse the model.
+    /// Whether the check found no reason to refuse the model.
     pub has_passed: bool,
 }
 
@@ -88,12 +88,12 @@ pub struct Model {
     pub level_ns: f64,
     /// The interval of `level_ns` at 95 %, from the profile likelihood.
     pub level_interval_ns: Option<Interval>,
-    /// Smallest and largest level of all accepted thresholds.
+    /// The smallest and the largest level that any accepted threshold gives.
     pub spread_ns: Option<Interval>,
     /// The same level estimated from block maxima (generalised extreme value distribution), for
     /// comparison.
     pub level_by_blocks_ns: Option<(f64, Interval)>,
-    /// The curve from the threshold to the level. Charts draw it dashed.
+    /// The curve from the threshold to the level. Charts draw this curve dashed.
     pub curve: Vec<CurvePoint>,
 }
 
@@ -101,14 +101,15 @@ pub struct Model {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct CurvePoint {
     pub value_ns: f64,
-    /// Share of samples above the value, according to the model. All samples of a cluster count in
-    /// this share, while `level_ns` counts a cluster once.
+    /// According to the model, the share of samples above the value. The share counts all samples
+    /// of a cluster, while `level_ns` counts each cluster once.
     pub share: f64,
-    /// Interval of the share at 95 %, over all models that the data do not exclude.
+    /// Interval of the share at 95 %, over all models that the samples do not rule out.
     pub share_interval: Interval,
 }
 
-/// Returns the models of `read`. `reader` must have got all chunks of the series.
+/// Returns the tail models of the series `read`. The caller must have passed all chunks of the
+/// series to `reader`.
 #[must_use]
 pub fn tails(reader: &TailReader, read: &SeriesData, wanted: TailOptions) -> Tails {
     let scale = Scale {
@@ -132,7 +133,7 @@ pub fn tails(reader: &TailReader, read: &SeriesData, wanted: TailOptions) -> Tai
     }
 }
 
-/// The resolution of a series in ns, for its times and for its values.
+/// The time between the samples of a series, and the resolution of their values, in ns.
 #[derive(Debug, Clone, Copy)]
 struct Scale {
     /// Time between two samples.
@@ -167,12 +168,13 @@ fn tail(
             .at_rank(samples.saturating_sub(samples / 100).max(1))
             .unwrap_or_default()
     };
-    // If no threshold is accepted, the gate still judges one, to show why.
+    // If no threshold is accepted, the gate still checks the model for one threshold, so that the
+    // checks show the reason.
     let threshold = scan
         .chosen()
         .or(scan.candidates.last())
         .map_or_else(highest, |candidate| candidate.threshold);
-    // If some samples were not stored, the order of the samples is unknown.
+    // If some samples were not stored, the order of the samples is not known.
     let is_whole = extremes.place == samples;
     let exceedances = if is_whole {
         extremes.exceedances(threshold, width)
@@ -241,7 +243,8 @@ fn tail(
 }
 
 /// Computes the curve from the threshold to the level of `horizon`. `share` is the fraction of all
-/// samples above the threshold. The points are equally spaced on a logarithmic axis of the share.
+/// samples that exceed the threshold. The shares of the points are equally spaced on a logarithmic
+/// axis.
 fn curve(tail: &Tail, share: f64, horizon: f64) -> Vec<CurvePoint> {
     let plausible = Plausible::around(tail, Confidence::NINETY_FIVE);
     let least = (horizon * tail.rate()).ln();

@@ -1,9 +1,9 @@
 //! The three sources of latency in abeni2002 (section 2): timer resolution, scheduling jitter,
 //! non-preemptible sections.
 //!
-//! Each source is taken from a phase that isolates it. A source that no phase isolates is listed
-//! with the reason. Sources are never computed by subtraction, because quantiles and maxima of sums
-//! cannot be separated.
+//! The values of a source come from those phases that isolate it from the other sources. A source
+//! that no phase isolates is listed together with the reason. Sources are never computed by
+//! subtraction, because quantiles and maxima of sums cannot be separated.
 
 use std::path::{Path, PathBuf};
 
@@ -25,14 +25,15 @@ use super::summarize::summarize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
-    /// The timer fires later than requested. An idle system with the probe at the highest priority
-    /// isolates this source.
+    /// The timer fires later than requested. This source is isolated in an idle system in which the
+    /// probe has the highest priority.
     TimerResolution,
     /// A task of higher or equal priority runs. This source is isolated if there is such a task, no
     /// load has a lower priority, and timers have a high resolution.
     SchedulingJitter,
-    /// IRQs or preemption are off when the task should start. A run under load, with the probe at
-    /// the highest priority and high-resolution timers, isolates this source.
+    /// IRQs or preemption are off at the time when the task should start. This source is isolated
+    /// in a run under load in which the probe has the highest priority and timers have a high
+    /// resolution.
     NonPreemptableSections,
 }
 
@@ -43,9 +44,10 @@ pub struct Breakdown {
     pub isolated: Vec<IsolatedSource>,
     /// Probes that no task of higher priority could delay.
     pub excluded: Vec<ExcludedProbe>,
-    /// Measurements with mixed sources, or without enough information.
+    /// Measurements that mix several sources, or about which too little is known.
     pub mixed: Vec<MixedMeasurement>,
-    /// Caveats to read before the numbers: the folder of each run, with its warning.
+    /// Caveats that a reader must know before the numbers: each has the folder of its run and the
+    /// warning.
     #[serde(serialize_with = "as_texts")]
     pub warnings: Vec<(String, Warning)>,
 }
@@ -67,7 +69,7 @@ pub struct IsolatedSource {
     pub source: Source,
     /// Folder of the run.
     pub run: String,
-    /// Kind of clock of the run.
+    /// The clock on which the times of the run are based.
     pub clock: ClockKind,
     /// The probe, with its priority.
     pub probe: String,
@@ -79,7 +81,8 @@ pub struct IsolatedSource {
     pub numbers: Numbers,
 }
 
-/// A probe whose priority excludes scheduling jitter.
+/// A probe whose priority is above those of all loads and other probes, so its latencies contain no
+/// scheduling jitter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ExcludedProbe {
     /// Folder of the run.
@@ -103,7 +106,7 @@ pub struct MixedMeasurement {
 /// Reads runs, or folders of runs, and classifies their measurements.
 ///
 /// # Errors
-/// Returns [`SummaryError`] if a folder cannot be read.
+/// Fails with a [`SummaryError`] if a folder cannot be read.
 pub fn breakdown(runs: &[PathBuf]) -> Result<Breakdown, SummaryError> {
     let mut breakdown = Breakdown::default();
     for run in runs.iter().flat_map(|path| folders(path)) {
@@ -207,7 +210,7 @@ fn numbers_of<'a>(phase: &'a LoadSummary, probe: &str) -> Option<&'a Numbers> {
         .and_then(|(_, numbers)| numbers.as_ref())
 }
 
-/// A task that may run while a probe waits, either a load or another probe. Its priority is 0 if it
+/// A task that may run while a probe waits. It is a load or another probe. Its priority is 0 if it
 /// is not a real-time task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Competitor {
@@ -215,7 +218,7 @@ struct Competitor {
     priority: u64,
 }
 
-/// Returns the loads of all phases named `phase`, which have the same loads.
+/// Returns the loads of the phases named `phase`; all of these phases have the same loads.
 fn loads_of(record: &RunRecord, phase: &str) -> Vec<Competitor> {
     let planned = record
         .plan
@@ -245,9 +248,9 @@ fn other_probes(record: &RunRecord, plan: &ProbePlan) -> Vec<Competitor> {
         .collect()
 }
 
-/// Returns the source that is isolated for a probe with this priority, and how; otherwise the
-/// reason why no source is isolated. `tick` is the resolution of the timers if they have no high
-/// resolution.
+/// Returns the source that is isolated by a probe with this priority, and the way in which it is
+/// isolated. If no source is isolated, returns the reason. `tick` is the resolution of the timers
+/// if they have no high resolution.
 fn isolated(
     priority: Option<u32>,
     probes: &[Competitor],

@@ -1,4 +1,4 @@
-//! Numbers of each phase, and of all phases with the same name together.
+//! Summarises each phase, and all phases with the same name together.
 
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::summary::cell::Cell;
@@ -14,14 +14,14 @@ use super::verdict::{Judge, Part};
 /// Minimum share of a CPU's time, in percent, that a load must use to count as stressing the CPU.
 const STRESSED_PERCENT: i64 = 10;
 
-/// Summarises each phase, in order of time.
+/// Summarises each phase, in chronological order.
 pub(super) fn phases(record: &RunRecord, series: &[SeriesData]) -> Vec<PhaseSummary> {
     let start = record.started.monotonic_ns;
     let last = start + measured(series);
     let summary = |(index, phase): (usize, &PhaseRecord)| {
         let end = phase.end_ns.unwrap_or(last);
-        // If the last phase has no planned end and is still running, its end so far counts as
-        // planned.
+        // If the last phase has no planned end and is still running, it is treated as if it ended
+        // with its last wake-up.
         let is_open = record.plan.until_stopped
             && phase.end_ns.is_none()
             && index + 1 == record.plan.phases.len();
@@ -54,8 +54,8 @@ pub(crate) struct OfName<'a> {
     pub(crate) not_stressed: CpuList,
 }
 
-/// Groups the phases by name, in the order of their first occurrence. An unfinished phase lasts
-/// until the last sample.
+/// Groups the phases by name, in the order of their first occurrence. A phase that has not ended
+/// lasts until the last sample.
 pub(crate) fn by_name<'a>(record: &'a RunRecord, series: &[SeriesData]) -> Vec<OfName<'a>> {
     let last = record.started.monotonic_ns + measured(series);
     let mut names: Vec<&str> = Vec::new();
@@ -95,7 +95,8 @@ pub(crate) fn by_name<'a>(record: &'a RunRecord, series: &[SeriesData]) -> Vec<O
     names.into_iter().map(of_name).collect()
 }
 
-/// Summarises all phases with the same name together; worst first if [`is_ranked`].
+/// Summarises all phases with the same name together. If [`is_ranked`], the worst phases come
+/// first.
 pub(super) fn loads(
     record: &RunRecord,
     series: &[SeriesData],
@@ -148,8 +149,8 @@ pub(super) fn loads(
     summaries
 }
 
-/// Returns how `loads` shared the CPU time that they used together; empty for a single load, or if
-/// none used any time.
+/// Returns how `loads` shared the CPU time that they used together; empty if there is only one
+/// load, or if none used any time.
 fn shares(record: &RunRecord, phases: &[usize], loads: &[String]) -> Vec<LoadShare> {
     let of_load = |load: &&String| {
         let work = record
@@ -175,8 +176,9 @@ fn shares(record: &RunRecord, phases: &[usize], loads: &[String]) -> Vec<LoadSha
     loads.iter().zip(&times).map(share).collect()
 }
 
-/// Returns whether the order of the loads ranks them. If each load ran once in a fixed order, its
-/// effect cannot be separated from its position in the run.
+/// Returns whether the loads can be ranked by their effect on the latencies. If each load ran only
+/// once and in a fixed order, the effect of a load cannot be told apart from the effect of its
+/// position in the run.
 pub(super) fn is_ranked(record: &RunRecord) -> bool {
     let is_repeated = record.phases.iter().any(|phase| {
         record
@@ -189,9 +191,9 @@ pub(super) fn is_ranked(record: &RunRecord) -> bool {
     record.plan.is_shuffled && is_repeated
 }
 
-/// Returns the measured CPUs on which the loads of these phases did nothing, although they ran on
-/// other CPUs. Empty if all loads were planned on CPUs that were not measured, because this was
-/// then intended.
+/// Returns those measured CPUs that the loads of these phases did not stress. Returns an empty list
+/// if all loads were planned for CPUs that were not measured, because these CPUs were then left
+/// without stress on purpose.
 fn not_stressed(record: &RunRecord, phases: &[usize], length: Nanos) -> CpuList {
     let of_plan = |index: &usize| {
         record
@@ -220,10 +222,10 @@ fn not_stressed(record: &RunRecord, phases: &[usize], length: Nanos) -> CpuList 
         .collect()
 }
 
-/// Returns whether the loads did something on `cpu`, according to their own counts. A load that
-/// moves between CPUs and uses CPU time counts on the CPUs that were busy. A load that hardly uses
-/// CPU time, such as output to a console, works through devices and counts on all CPUs. If nothing
-/// is known, the loads count as present.
+/// Returns whether the loads stressed `cpu`, according to the work that each load counted. If a
+/// load uses CPU time and moves between CPUs, it stresses the CPUs that were busy. If a load hardly
+/// uses CPU time, such as output to a console, it works through devices and stresses all CPUs. If
+/// neither the work nor the use of the CPU is known, the CPU counts as stressed.
 fn is_stressed(record: &RunRecord, phases: &[usize], cpu: CpuId, length: Nanos) -> bool {
     let least = Nanos(length.get() / 100 * STRESSED_PERCENT);
     let mut work = record

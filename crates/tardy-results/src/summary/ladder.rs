@@ -1,6 +1,6 @@
-//! The ladder of deadlines, for runs without a deadline: miss counts for common deadlines, and the
-//! shortest deadline without a miss. Each rung of the ladder is judged like a deadline that a user
-//! gives.
+//! The ladder of deadlines, for runs without a deadline: how often each of several common deadlines
+//! was missed, and the shortest deadline without a miss. Each rung of the ladder is judged like a
+//! deadline that a user gives.
 
 use tardy_core::series::{ClockKind, Meaning};
 use tardy_core::summary::cell::Cell;
@@ -15,7 +15,7 @@ use super::read::SeriesData;
 use super::stated;
 use super::verdict::{Judge, Part};
 
-/// Common deadlines. The probe's own period is added to them.
+/// Common deadlines. The ladder also contains the probe's period.
 const DEADLINES: [Nanos; 5] = [
     Nanos::from_micros(50),
     Nanos::from_micros(100),
@@ -24,9 +24,10 @@ const DEADLINES: [Nanos; 5] = [
     Nanos::from_millis(1),
 ];
 
-/// Returns the ladder of a probe. `all` are the samples of all its series together. `None` if the
-/// values are not latencies, if misses cannot be counted, if the time is virtual, or without
-/// samples.
+/// Returns the ladder of a probe. `all` contains the samples of all the probe's series together.
+/// Returns `None` if there are no samples, if the values are not latencies, if misses cannot be
+/// counted, if larger latencies than the known maximum may have occurred, or if the time is
+/// virtual.
 pub(super) fn ladder(
     judge: &Judge<'_>,
     series: &[&SeriesData],
@@ -38,7 +39,7 @@ pub(super) fn ladder(
     let is_lateness =
         matches!(descriptor.meaning, Meaning::Lateness { .. }) && series[0].is_judged();
     let largest = Nanos(all.latency.max()?);
-    // If only the extremes of a series are known, misses cannot be counted.
+    // If only the extremes of a series are known, its misses cannot be counted.
     let is_counted = series
         .iter()
         .all(|read| read.whole().latency.count() > 0 || read.counts().expected == 0);
@@ -76,7 +77,7 @@ pub(super) fn ladder(
         .latency_skipped_at_most
         .max()
         .map_or(largest, |bound| largest.max(Nanos(bound)));
-    // If the values of a file are rounded, the largest value is not the largest latency.
+    // If a file contains rounded values, the largest value may differ from the largest latency.
     let is_rounded = |read: &&SeriesData| read.stated.is_some_and(|stated| stated.is_rounded());
     let of_latest = Some(latest.max(Nanos::ZERO))
         .filter(|latest| !series.iter().any(is_rounded) && are_skips_decided(latest))
@@ -108,7 +109,7 @@ fn of_deadline(
     let mut evidence = seen.clone();
     let misses = all.misses_of(&counted(deadline, series), series[0].descriptor().is_work());
     (evidence.misses, evidence.misses_skipped) = (misses.all, misses.skipped);
-    // The clustering of late samples depends on the deadline.
+    // How strongly misses cluster depends on the deadline, so it is computed for each deadline.
     evidence.clustering =
         Some(dependence.above(evidence.misses as f64 / evidence.due_times.max(1) as f64));
     let verdict = judge(&requirement, evidence);
@@ -121,8 +122,9 @@ fn of_deadline(
     }
 }
 
-/// Returns the window with which the misses of a deadline are counted. For imports with rounded
-/// values, it includes samples that may have missed the deadline.
+/// Returns the window that is used to count the misses of a deadline. For imports with rounded
+/// values, this window excludes all samples that may have missed the deadline, so these count as
+/// misses.
 fn counted(deadline: Nanos, series: &[&SeriesData]) -> Window {
     let window = Window::deadline(deadline);
     let of = |read: &&SeriesData| read.stated.map(|stated| stated.maybe_missed(window));

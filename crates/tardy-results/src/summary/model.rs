@@ -1,4 +1,4 @@
-//! The parts of a summary, which are serialised for `--json`, and printed as text.
+//! The parts of a summary; they are serialised for `--json` and printed as text.
 
 use std::collections::BTreeMap;
 
@@ -24,12 +24,12 @@ pub struct Summary {
     pub run: String,
     /// How the run ended.
     pub state: State,
-    /// The kind of clock of all times.
+    /// The clock on which all times are based.
     pub clock: ClockKind,
-    /// Caveats to read before the numbers, most important first.
+    /// Caveats that a reader must know before the numbers, most important first.
     pub warnings: Vec<Warning>,
-    /// The verdict on the deadline or on the limit of skipped periods. With several probes, it is
-    /// the worst of their verdicts. Absent without such a requirement.
+    /// The verdict on the deadline or on the limit of skipped periods. If several probes are
+    /// judged, this is the worst of their verdicts. Absent if the run has no such requirement.
     pub verdict: Option<Verdict>,
     /// Time from the first due time to the last wake-up.
     pub measured_ns: Nanos,
@@ -41,32 +41,33 @@ pub struct Summary {
     pub series: Vec<SeriesSummary>,
     /// Numbers of each phase, for all CPUs together.
     pub phases: Vec<PhaseSummary>,
-    /// Numbers of all phases with the same name together, on the CPUs that their loads stressed;
-    /// worst first if `is_ranked`.
+    /// Numbers of all phases with the same name together, for the CPUs that their loads stressed.
+    /// The worst loads come first if `is_ranked`.
     pub loads: Vec<LoadSummary>,
-    /// Whether the order of `loads` ranks them. This is so only if phases were repeated in random
-    /// order.
+    /// Whether the loads can be ranked by their numbers. This requires phases that were repeated in
+    /// random order.
     pub is_ranked: bool,
-    /// The work that the loads did.
+    /// How much work the loads did.
     pub load_work: Vec<LoadWork>,
-    /// Times that were marked during the run, in order and relative to the start of the run.
+    /// Times that were marked during the run, in chronological order and relative to the start of
+    /// the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<MarkSummary>,
-    /// The user's labels of the run, by name.
+    /// The labels that the user gave the run, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// The settings that came from files of defaults, one sentence per file.
+    /// The settings that came from files with default settings; each file has one sentence.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub defaults: Vec<String>,
     /// The measured CPUs.
     pub measured_cpus: CpuList,
     /// The machine in two lines.
     pub machine: [String; 2],
-    /// Whether the deadline needs PREEMPT_RT, judged by this run alone; absent if the run does not
-    /// record its kernel, or has no latencies.
+    /// Whether the deadline needs PREEMPT_RT, as judged from this run alone; absent if the run does
+    /// not record its kernel, or has no latencies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<Decision>,
-    /// Checks of `tardy doctor` with a setting that can cost milliseconds, by name.
+    /// Names of the checks of `tardy doctor` whose setting on this machine can cost milliseconds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub grave_settings: Vec<String>,
     /// The most frequent interrupts on the measured CPUs, by line.
@@ -76,8 +77,8 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Returns the verdict on each probe if several were judged, in the order of the plan. Empty
-    /// for a single probe, because its verdict is that of the run.
+    /// Returns the verdict on each probe if several were judged, in the order of the plan. Empty if
+    /// only one probe was judged, because its verdict is that of the run.
     #[must_use]
     pub fn verdicts_of_probes(&self) -> Vec<(&str, &Verdict)> {
         let of_probes = self
@@ -120,21 +121,21 @@ pub struct ProbeSummary {
     pub quantity: String,
     /// Time between two wake-ups; for interval errors, the requested interval.
     pub period_ns: Nanos,
-    /// Whether there is no period, because the probe looked for gaps.
+    /// Whether the probe looked for gaps and therefore has no period.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_no_period: bool,
-    /// The numbers; absent without samples.
+    /// The numbers; absent if there are no samples.
     pub numbers: Option<Numbers>,
-    /// Counts over all series.
+    /// The counts, summed over all series.
     pub counts: Counts,
     /// Whether the number of skipped periods is unknown. If so, it is 0 in `counts`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_skipped_unknown: bool,
-    /// The verdict on the probe; absent without a requirement, or if the values cannot be compared
-    /// with a deadline.
+    /// The verdict on the probe; absent if there is no requirement, or if the values cannot be
+    /// compared with a deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
-    /// Miss counts for common deadlines; absent if the run had a deadline.
+    /// How often common deadlines were missed; absent if the run had a deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ladder: Option<Ladder>,
 }
@@ -144,13 +145,13 @@ pub struct ProbeSummary {
 pub struct Ladder {
     /// Common deadlines and the probe's period, shortest first.
     pub rungs: Vec<Rung>,
-    /// The shortest deadline that no sample missed; absent if every deadline was missed, or if the
-    /// samples do not decide which deadline it is.
+    /// The shortest deadline that no sample missed; absent if every deadline was missed, or if it
+    /// cannot be determined from the samples.
     pub smallest: Option<Rung>,
     /// Whether work was skipped, so that every deadline was missed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub every_deadline_missed: bool,
-    /// The loads during the measurement, to which the rates refer.
+    /// The loads that ran during the measurement; the rates apply to these loads.
     pub stress: Stress,
     /// Number of CPUs whose misses the rates include; 0 in older files.
     #[serde(default)]
@@ -163,10 +164,10 @@ pub struct Ladder {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Rung {
     pub deadline_ns: Nanos,
-    /// Number of due times that missed the deadline. If the samples of an import leave it open,
-    /// this is the largest possible number.
+    /// Number of due times that missed the deadline. If this number cannot be determined from the
+    /// samples of an import, it is the largest possible one.
     pub misses: u64,
-    /// Minimum number of due times that missed the deadline; absent if the samples decide the
+    /// Minimum number of due times that missed the deadline; absent if the samples determine the
     /// number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misses_at_least: Option<u64>,
@@ -200,15 +201,15 @@ pub struct SeriesSummary {
     pub cpu: Option<CpuId>,
     /// When the samples of the series are due.
     pub schedule: Schedule,
-    /// The numbers; absent without samples.
+    /// The numbers; absent if there are no samples.
     pub numbers: Option<Numbers>,
-    /// Counts up to the end of the file.
+    /// The counts at the end of the series' file.
     pub counts: Counts,
     /// Whether the number of skipped periods is unknown. If so, it is 0 in `counts`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_skipped_unknown: bool,
-    /// Percentiles of the jitter: how much the time between two successive wake-ups differs from
-    /// the time between their due times, as a magnitude.
+    /// Percentiles of the jitter: the absolute difference between the time from one wake-up to the
+    /// next and the time between their due times.
     pub jitter: Vec<Percentile>,
     /// Largest jitter.
     pub jitter_max_ns: Option<i64>,
@@ -216,17 +217,18 @@ pub struct SeriesSummary {
     pub misses_longest_run: Option<Run>,
     /// Number of wake-ups before their due time.
     pub early: u64,
-    /// Error of the clock that the probe reads, if it has one. Only wake-ups that are earlier by
-    /// more than this count as early.
+    /// Error of the clock that the probe reads, if it has one. A wake-up counts as early only if it
+    /// is early by more than this error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_error_ns: Option<Nanos>,
-    /// Number of the copy of the probe's thread, if the copies have no fixed CPU.
+    /// Identifies the copy of the probe's thread that took the samples, if the copies have no fixed
+    /// CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy: Option<u32>,
     /// Summary of the gaps, for series of gaps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gaps: Option<GapSummary>,
-    /// For interval errors: the latencies relative to the fitted grid of expiries.
+    /// The latencies relative to the fitted grid of expiries, if the values are interval errors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fitted: Option<FittedSummary>,
     /// Whether the numbers come from a histogram, because not all samples were stored.
@@ -236,7 +238,7 @@ pub struct SeriesSummary {
 /// All gaps of a series above a minimum length.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GapSummary {
-    /// Minimum length of a counted gap. Shorter gaps do not count, or are counted without their
+    /// Minimum length of a counted gap. Shorter gaps are not counted, or are counted without their
     /// time.
     pub least_ns: Nanos,
     /// Number of gaps.
@@ -245,20 +247,20 @@ pub struct GapSummary {
     pub length_ns: Nanos,
     /// Time for which the probe looked for gaps; absent if the run was interrupted.
     pub observed_ns: Option<Nanos>,
-    /// Share of this time that the gaps took.
+    /// The fraction of this time during which there was a gap.
     pub share: Option<f64>,
 }
 
-/// The events of an interval probe, compared with a fitted grid of timer expiries. The grid is as
-/// late as possible without an event before its expiry, so a delay that all events share stays
-/// invisible.
+/// The events of an interval probe, compared with a fitted grid of timer expiries. The grid is the
+/// latest for which every event comes at or after its expiry, so the latencies do not include a
+/// delay that all events share.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FittedSummary {
     /// The period of the timer, as estimated from its events.
     pub period_ns: f64,
-    /// Number of expiries from the first to the last event.
+    /// Number of expiries from the first event to the last.
     pub expiries: u64,
-    /// Number of expiries without an event.
+    /// Number of expiries for which there is no event.
     pub without_event: u64,
     pub lateness: Option<Numbers>,
 }
@@ -270,19 +272,19 @@ pub struct LoadSummary {
     pub name: String,
     /// Loads that ran in the phases.
     pub loads: Vec<String>,
-    /// Number of the phases.
+    /// Number of phases with this name.
     pub phases: usize,
     /// Total length of the phases.
     pub length_ns: Nanos,
-    /// Measured CPUs on which the loads did nothing, although they ran on other CPUs. Samples of
-    /// these CPUs are not part of the numbers.
+    /// Measured CPUs that the loads did not stress. The numbers do not include samples of these
+    /// CPUs.
     pub not_stressed: CpuList,
-    /// How several loads shared the CPU time.
+    /// How the CPU time was divided among several loads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<LoadShare>,
-    /// Numbers of each probe while all loads worked; `None` without samples.
+    /// Numbers of each probe while all loads worked; `None` if there are no samples.
     pub probes: Vec<(String, Option<Numbers>)>,
-    /// The verdict on each probe under this load; absent without a requirement, for values that
+    /// The verdict on each probe under this load; absent if there is no requirement, if the values
     /// cannot be compared with a deadline, or if not all samples were stored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verdicts: Vec<(String, Verdict)>,
@@ -299,7 +301,7 @@ impl LoadSummary {
     }
 }
 
-/// The share of a load in the CPU time that the loads of its phase used together.
+/// The share that a load had in the CPU time that all loads of its phase used together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoadShare {
     pub load: String,
@@ -307,8 +309,8 @@ pub struct LoadShare {
     pub cpu_time_ns: Nanos,
     /// Share of the load in the total time.
     pub share: f64,
-    /// Whether the share is less than half of an equal share. The load then waited for something
-    /// else, or got too little CPU time.
+    /// Whether this share is less than half of what the load would have if all loads got equal CPU
+    /// time. Such a load waited for something else, or got too little CPU time.
     pub is_small: bool,
 }
 
@@ -323,12 +325,13 @@ pub struct PhaseSummary {
     pub end_ns: Nanos,
     /// How much later the phase started and ended than planned.
     pub deviation_ns: (Nanos, Nanos),
-    /// Numbers of each probe in this phase, while all its loads worked; `None` without samples.
+    /// Numbers of each probe in this phase, while all its loads worked; `None` if there are no
+    /// samples.
     pub probes: Vec<(String, Option<Numbers>)>,
 }
 
 impl PhaseSummary {
-    /// Returns a text for a time in this phase during which its loads did not work.
+    /// Describes the times in this phase at which not all of its loads worked.
     #[must_use]
     pub fn without_loads(&self) -> String {
         let load = match self.loads.len() {
@@ -340,7 +343,7 @@ impl PhaseSummary {
     }
 }
 
-/// Describes when the largest value of a run occurred if no load worked at that time.
+/// Describes when the largest value of a run occurred, if no load worked at that time.
 #[must_use]
 pub fn outside_of_loads(phases: &[PhaseSummary], numbers: &Numbers) -> String {
     let at = Nanos(numbers.max_at_ns);

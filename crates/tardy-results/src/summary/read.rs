@@ -1,4 +1,4 @@
-//! Reads a run folder, using all CPUs. The result is the input of summaries and charts.
+//! Reads a run folder, using all CPUs. Summaries and charts are computed from the result.
 
 use std::path::{Path, PathBuf};
 
@@ -28,8 +28,8 @@ use tardy_sys::scoped;
 /// Maximum number of time intervals in which samples are counted, over all series. Each interval
 /// needs up to a kilobyte.
 const STRETCHES_OF_ALL: usize = 1 << 16;
-/// Minimum number of intervals per series. Fewer would not show how samples of several phases
-/// depend on each other.
+/// Minimum number of intervals per series. With fewer intervals, the counts would not show how
+/// samples of several phases depend on each other.
 const STRETCHES_LEAST: usize = 64;
 /// Why a run cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -40,15 +40,15 @@ pub enum SummaryError {
     Series(#[from] SeriesError),
 }
 
-/// One series of a run, with its samples counted.
+/// One series of a run, with the counts of its samples.
 pub struct SeriesData {
     pub(super) descriptor: Descriptor,
     pub(super) accumulator: SeriesAccumulator,
-    /// All samples; taken from the histogram if not all samples were stored.
+    /// All samples; if not all were stored, these are taken from the histogram.
     pub(super) whole: Cell,
     /// The totals that the other tool stated for an imported series.
     pub(super) stated: Option<StatedTotals>,
-    /// Number of an import's samples for which the file does not decide whether they missed the
+    /// Number of an import's samples for which the file does not show whether they missed the
     /// window. These samples do not count as misses.
     pub(super) undecided: u64,
     /// Latencies relative to the fitted grid, if the values are interval errors.
@@ -60,11 +60,11 @@ pub struct SeriesData {
     /// Number of samples that the run counted but that none of its files contain.
     pub(super) gone: u64,
     /// Due time of the first individually stored sample, if earlier samples are in hourly
-    /// histograms; the largest possible time if there is no such sample.
+    /// histograms. If there is no such sample, the largest representable time.
     pub(super) single_from: Option<Nanos>,
 }
 
-/// A run folder whose series have been read and counted. The results are not computed yet.
+/// A run folder whose series have been read and counted. Results have not been computed yet.
 pub struct LoadedRun {
     /// Path of the run folder.
     pub folder: PathBuf,
@@ -80,7 +80,7 @@ pub struct LoadedRun {
 /// taken from the run's plan.
 ///
 /// # Errors
-/// Returns [`SummaryError`] if the folder, or a series that it names, cannot be read.
+/// Fails with a [`SummaryError`] if the folder, or a series that it names, cannot be read.
 pub fn read(path: &Path, requirement: &Requirement) -> Result<LoadedRun, SummaryError> {
     let record = folder::open(path)?;
     let requirement = requirement.or(record.plan.requirement());
@@ -118,8 +118,9 @@ pub fn read(path: &Path, requirement: &Requirement) -> Result<LoadedRun, Summary
     })
 }
 
-/// Reads `count` series, using all CPUs. Many series are read in parallel, a few series in parts.
-/// `read` gets the index of a series, and the number of threads that it may use.
+/// Reads `count` series, using all CPUs. Many series are read in parallel. If there are few, each
+/// series is divided into parts that are read in parallel. `read` is called with the index of a
+/// series and the number of threads that it may use.
 fn read_all(
     count: usize,
     read: impl Fn(usize, u64) -> Result<SeriesData, SummaryError> + Sync,
@@ -136,7 +137,7 @@ fn read_all(
 }
 
 impl LoadedRun {
-    /// Returns the window in which latencies meet the deadline; `None` without a deadline.
+    /// Returns the window of latencies that meet the deadline; `None` if there is no deadline.
     #[must_use]
     pub fn window(&self) -> Option<Window> {
         self.questions.window
@@ -158,7 +159,7 @@ impl LoadedRun {
             .iter()
             .filter_map(|read| read.accumulator.first_due)
             .min();
-        // If the part after the last interruption has no samples so far, the interruption is after
+        // If the part after the last interruption has no samples yet, this interruption comes after
         // the last wake-up and is not subtracted.
         let begin = first.unwrap_or(self.record.started.monotonic_ns);
         length - self.record.away(begin, begin + length)
@@ -209,7 +210,7 @@ impl LoadedRun {
         counted.map(|read| read.of_phases(&phases)).collect()
     }
 
-    /// Returns how the samples of a probe depend on each other, with all its CPUs on one time line.
+    /// Returns how the samples of a probe depend on each other; all its CPUs share one time line.
     #[must_use]
     pub fn dependence_of_probe(&self, probe: &str) -> Dependence {
         let of_probe = self
@@ -219,7 +220,7 @@ impl LoadedRun {
         Dependence::of(&of_probe.map(|read| &read.whole).collect::<Vec<_>>())
     }
 
-    /// Returns how the samples of [`Self::of_load`] depend on each other.
+    /// Returns how the samples that [`Self::of_load`] counts depend on each other.
     #[must_use]
     pub fn dependence_of_load(&self, probe: &str, load: &str, left_out: &CpuList) -> Dependence {
         Dependence::of(
@@ -249,13 +250,13 @@ impl SeriesData {
         &self.descriptor
     }
 
-    /// Returns all samples; taken from the histogram if not all samples were stored.
+    /// Returns all samples; if not all were stored, these are taken from the histogram.
     #[must_use]
     pub fn whole(&self) -> &Cell {
         &self.whole
     }
 
-    /// Returns the counts of the series, as far as they are known.
+    /// Returns those counts of the series that are known.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.accumulator.counts
@@ -266,8 +267,8 @@ impl SeriesData {
         &self.file
     }
 
-    /// Returns the samples in any of `phases`. Short gaps that were only counted have no time, so
-    /// they are included only in runs with a single phase.
+    /// Returns the samples in any of `phases`. Short gaps that were only counted have no known
+    /// time, so they are included only if the run has a single phase.
     pub(super) fn of_phases(&self, phases: &[usize]) -> Cell {
         if self.has_short_gaps() && self.accumulator.phase_count() == 1 {
             return self.whole.clone();
@@ -275,28 +276,28 @@ impl SeriesData {
         self.accumulator.phases(phases)
     }
 
-    /// Returns whether the run counted gaps that are too short to be stored with their times.
+    /// Returns whether the run counted gaps that were too short to be stored with their times.
     pub(super) fn has_short_gaps(&self) -> bool {
         matches!(self.descriptor.meaning, Meaning::Gap { .. })
             && self.whole.latency.count() > self.accumulator.samples
     }
 
-    /// Returns whether the file has every recorded sample.
+    /// Returns whether the file contains every recorded sample.
     pub(super) fn has_every_sample(&self) -> bool {
         self.whole.latency.count() <= self.accumulator.samples
             && self.accumulator.counts.unstored == 0
             && self.gone == 0
     }
 
-    /// Returns the value from which an import has only the number of samples; `None` if all samples
-    /// have values.
+    /// Returns the value at and above which an import gives only the number of samples. Returns
+    /// `None` if the values of all samples are known.
     #[must_use]
     pub fn open_from(&self) -> Option<Nanos> {
         self.stated.and_then(|stated| stated.open_from())
     }
 
-    /// Returns the resolution of the values; every value is a multiple of it: 1 ns for this tool's
-    /// runs, the resolution of the other tool for an import.
+    /// Returns the resolution of the values; every value is a multiple of it. It is 1 ns for this
+    /// tool's runs, and the resolution of the other tool for an import.
     #[must_use]
     pub fn resolution(&self) -> Nanos {
         self.stated
@@ -326,7 +327,7 @@ fn stretches(series: usize) -> usize {
     (STRETCHES_OF_ALL / series.max(1)).clamp(STRETCHES_LEAST, BATCHES_MOST)
 }
 
-/// Returns the time span in which each phase was under its loads, for `cpu`.
+/// Returns, for each phase, the time during which `cpu` was under the loads of the phase.
 fn spans(record: &RunRecord, cpu: Option<CpuId>) -> Vec<PhaseSpan> {
     let span = |index| record.under_load(index, cpu);
     (0..record.phases.len())
@@ -335,7 +336,7 @@ fn spans(record: &RunRecord, cpu: Option<CpuId>) -> Vec<PhaseSpan> {
         .collect()
 }
 
-/// Reads one series. `entry` has its counts, unless the run was cut off.
+/// Reads one series. `entry` contains the series' counts, unless the run was cut off.
 fn read_series(
     path: &Path,
     entry: &SeriesRecord,
@@ -369,7 +370,7 @@ fn read_series(
             fitting.add(chunk);
         }
     };
-    // A grid must be fitted to events in their order, so a single thread reads them.
+    // To fit a grid, the events must be read in their order, so a single thread reads them.
     let threads = if has_own_clock.is_some() { 1 } else { threads };
     let ((mut accumulator, fitting), end) = file.fold(threads, new, add, |whole, part| {
         whole.0.merge(&part.0);
@@ -382,8 +383,8 @@ fn read_series(
         (None, _) => accumulator.counts.unstored,
     };
     add_earlier(&mut accumulator, &file, &questions);
-    // A full disk may have dropped the last chunk, which has the final counts. `run.json` has them
-    // as well, because disk space is reserved for it.
+    // If the disk was full, the last chunk, which has the final counts, may be missing. `run.json`
+    // also has the final counts, because disk space is reserved for this file.
     accumulator.counts = counts_at_end.unwrap_or(accumulator.counts);
     let histogram = histogram_file::read(&path.with_extension("histogram"));
     let single_from = file
@@ -391,7 +392,7 @@ fn read_series(
         .filter(|hours| hours.samples > 0)
         .map(|_| first_single.unwrap_or(Nanos(i64::MAX)));
     let mut whole = whole(&accumulator, histogram.as_ref(), &descriptor);
-    // The misses counted so far include all samples that may be misses.
+    // At this point, the number of misses includes all samples that may have missed the window.
     let misses = window
         .zip(stated)
         .map(|(window, stated)| stated.misses_in_buckets(&whole.latency, window));
@@ -400,7 +401,7 @@ fn read_series(
     if undecided > 0 {
         whole.misses = fewest + whole.misses_skipped;
     }
-    // If an import states only its extremes, no samples are missing.
+    // If an import gives only extremes, it has no individual samples that could be missing.
     let known = whole.latency.count();
     let gone = if known == 0 && stated.is_some() {
         0
@@ -411,7 +412,8 @@ fn read_series(
     whole.pack(whole.latency.count());
     whole.keep_serial();
     accumulator.pack();
-    // With missing samples, the fitted expiries would seem to have late events.
+    // If samples are missing, the events after them would appear to be late relative to the fitted
+    // expiries.
     let is_every_sample = accumulator.counts.unstored == 0 && accumulator.counts.lost == 0;
     let fitted = fitting
         .filter(|_| is_every_sample)
@@ -436,7 +438,7 @@ fn read_series(
 /// Adds the samples that were folded into hourly histograms.
 fn add_earlier(accumulator: &mut SeriesAccumulator, file: &SeriesFile, questions: &SummaryOptions) {
     let Some(hours) = file.hours() else { return };
-    // If there is a later chunk, its counts already include the folded samples.
+    // If the file has chunks, the cumulative counts in them already include the folded samples.
     if accumulator.counts == Counts::default() {
         accumulator.counts = hours.counts;
     }
@@ -467,9 +469,9 @@ fn add_earlier(accumulator: &mut SeriesAccumulator, file: &SeriesFile, questions
     }
 }
 
-/// Returns the options for one series. The deadline applies unless the series is outside of the
-/// verdict, and stalls are counted only in latencies. `early_below` allows for the error of the
-/// clock.
+/// Returns the options for one series. If verdicts ignore the series, the deadline does not apply
+/// to it. Stalls are counted only if the values are latencies. `early_below` takes the error of the
+/// clock into account.
 fn questions_of(descriptor: &Descriptor, questions: &SummaryOptions) -> SummaryOptions {
     let is_lateness = matches!(descriptor.meaning, Meaning::Lateness { .. });
     SummaryOptions {
@@ -510,7 +512,7 @@ fn whole(
 }
 
 impl SeriesData {
-    /// Describes the series by its probe and CPU.
+    /// Returns a text that names the series by its probe and CPU.
     pub(super) fn place(&self) -> String {
         let probe = &self.descriptor.probe;
         match (self.descriptor.cpu, self.descriptor.copy) {
@@ -520,8 +522,9 @@ impl SeriesData {
         }
     }
 
-    /// Returns whether an unknown number of periods may have been skipped, because the tool of an
-    /// import does not count them. Without a fixed schedule, no period can be skipped.
+    /// Returns whether an unknown number of periods may have been skipped, because the tool that
+    /// made the import does not count them. If there is no fixed schedule, no period can be
+    /// skipped.
     pub(super) fn is_skipped_unknown(&self) -> bool {
         let has_schedule =
             self.descriptor.schedule.is_grid() || self.descriptor.schedule.period() == Nanos::ZERO;
@@ -536,14 +539,14 @@ impl SeriesData {
         !self.descriptor.is_outside_verdict
     }
 
-    /// Returns whether misses of a window were counted for this series.
+    /// Returns whether this series has counts of samples that missed a window.
     #[must_use]
     pub fn has_window(&self) -> bool {
         self.accumulator.window().is_some()
     }
 }
 
-/// Returns whether an import has its samples in order but without times.
+/// Returns whether an import gives the order of its samples but no times.
 pub(super) fn has_no_times(record: &RunRecord) -> bool {
     record
         .imported
@@ -574,8 +577,8 @@ fn length(record: &RunRecord, series: &[SeriesData]) -> Nanos {
         .ended_ns
         .filter(|_| !is_every_sample || of_samples == Nanos::ZERO)
         .map_or(Nanos::ZERO, |end| end - begin);
-    // A full disk can delay the end of a run for seconds, so the length is limited by the due
-    // times.
+    // A full disk can delay the end of a run by seconds, so the length is limited to the time that
+    // the due times cover.
     let due = series.iter().filter_map(|read| {
         let Schedule::Grid { period, .. } = read.descriptor.schedule else {
             return None;
@@ -605,8 +608,8 @@ pub(super) fn measured(series: &[SeriesData]) -> Nanos {
     }
 }
 
-/// Returns the rule by which the run's machine throttles real-time tasks, and for how long; `None`
-/// without such a rule.
+/// Returns the rule by which the run's machine throttles real-time tasks, and how long it throttles
+/// them; `None` if there is no such rule.
 pub(super) fn throttling(record: &RunRecord) -> Option<ThrottlingGap> {
     record
         .measured_cpus
@@ -616,7 +619,8 @@ pub(super) fn throttling(record: &RunRecord) -> Option<ThrottlingGap> {
 }
 
 /// Returns the names of all probes with series, without duplicates and in the order of the series.
-/// If a probe has several parts, each part has its own name, and the parts' series alternate.
+/// Series with the same name need not be adjacent. If a probe has several parts, each part has its
+/// own name, and the series of different parts alternate.
 pub(super) fn names(series: &[SeriesData]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for read in series {

@@ -1,6 +1,6 @@
-//! Tests random sequences of measuring, killing, truncating, rotating, resuming and reading a run
-//! folder against a model that knows every sample. Time is simulated. Every sample must be counted
-//! exactly once. `cargo xtask fuzz` draws further sequences.
+//! Tests run folders against a model that knows every sample: measures, kills, truncates, rotates,
+//! resumes and reads in random sequences. Time is simulated. Every sample must be counted exactly
+//! once. `cargo xtask fuzz` runs further random sequences.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ use super::summarize::summarize;
 
 const PERIOD: i64 = 1_000_000;
 const DEADLINE: Nanos = Nanos(700_000);
-/// One in this many samples skips two periods.
+/// One sample in this many skips two periods.
 const SKIPPING: u64 = 211;
 
 /// A step of a sequence.
@@ -38,15 +38,16 @@ const SKIPPING: u64 = 211;
 enum Step {
     /// The tool writes this many chunks of samples.
     Measure { chunks: u8 },
-    /// The samples of the oldest segment are folded into histograms, if the run is full.
+    /// If the run has not enough space for a new segment, the samples of its oldest segments are
+    /// folded into histograms.
     MakeRoom,
     /// The tool is killed between two writes.
     Kill,
-    /// The tool is killed, and `share` / 255 of its last write is missing.
+    /// The tool is killed, and the fraction `share` / 255 of its last write is lost.
     Cut { share: u8 },
-    /// The run is stopped and finishes.
+    /// The run is stopped and closed properly.
     Stop,
-    /// The tool resumes the run, this many seconds later.
+    /// The tool resumes the run after this many seconds.
     Resume { after: u8 },
 }
 
@@ -93,7 +94,7 @@ struct Writing {
     rotation: Arc<Rotation>,
     encoder: ChunkEncoder,
     due: Nanos,
-    /// Length of the last write, and the expected content of the folder before it.
+    /// Length of the last write, and the content that the folder must have if this write is lost.
     last: Option<(u64, Truth)>,
 }
 
@@ -252,7 +253,7 @@ impl ModeledRun {
         }
         let mut bytes = Vec::new();
         writing.encoder.finish(&truth.counts, false, &mut bytes);
-        // The disk may be full. In a real run, another thread frees space in time.
+        // The disk may be full. In a real run, another thread frees space before the disk is full.
         if writing.writer.append(&bytes).is_err() {
             writing.rotation.make_room().unwrap();
             writing.writer.append(&bytes).expect("there is room now");
@@ -307,7 +308,7 @@ impl ModeledRun {
         assert_eq!(numbers.samples, series.counts.recorded);
         Truth {
             counts: Counts {
-                // Samples that only histograms contain are not counted in the model.
+                // The model does not count the samples that only histograms contain.
                 unstored: 0,
                 ..series.counts
             },

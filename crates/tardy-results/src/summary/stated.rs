@@ -1,5 +1,5 @@
-//! Numbers of imported series without samples. Totals that the other tool stated replace numbers
-//! that cannot be computed.
+//! Computes the numbers of imported series whose samples are only partly known. Totals that the
+//! other tool stated replace numbers that cannot be computed.
 
 use tardy_core::summary::numbers::Numbers;
 use tardy_core::units::Nanos;
@@ -8,9 +8,9 @@ use tardy_run::imported::StatedTotals;
 
 use super::read::SeriesData;
 
-/// Returns the numbers of one series. Computed numbers are completed with stated ones, such as the
-/// mean if the last bucket of a histogram is open. Without computed numbers, returns the stated
-/// ones alone.
+/// Returns the numbers of one series. Stated numbers fill gaps in the computed ones. For example,
+/// the stated mean is used if the last bucket of a histogram has no upper end. If nothing can be
+/// computed, returns only the stated numbers.
 pub(super) fn numbers(read: &SeriesData, computed: Option<Numbers>) -> Option<Numbers> {
     match (computed, read.stated) {
         (Some(computed), Some(stated)) => Some(mended(computed, &[stated], read.undecided)),
@@ -20,7 +20,7 @@ pub(super) fn numbers(read: &SeriesData, computed: Option<Numbers>) -> Option<Nu
     }
 }
 
-/// Returns the numbers of several series together. If one of them has only stated totals, the
+/// Returns the numbers of several series together. If any of the series has only stated totals, the
 /// result has no percentiles.
 pub(super) fn numbers_of_all(series: &[&SeriesData], computed: Option<Numbers>) -> Option<Numbers> {
     let stated: Vec<StatedTotals> = series.iter().filter_map(|read| read.stated).collect();
@@ -34,9 +34,10 @@ pub(super) fn numbers_of_all(series: &[&SeriesData], computed: Option<Numbers>) 
     computed.map(|computed| mended(computed, &stated, undecided))
 }
 
-/// Completes computed numbers with stated ones. Stated means and minima include values outside all
-/// buckets. Percentiles beyond the buckets of a file are removed, because they are unknown. If some
-/// samples are `undecided`, the misses get bounds.
+/// Fills gaps in the computed numbers with numbers that the other tool stated. Stated means and
+/// minima also cover values outside of all buckets. Percentiles beyond the buckets of a file are
+/// removed, because they are unknown. If some samples are `undecided`, the number of misses is
+/// replaced by bounds.
 fn mended(mut computed: Numbers, stated: &[StatedTotals], undecided: u64) -> Numbers {
     if let Some(open) = stated.iter().filter_map(StatedTotals::open_from).min() {
         computed
@@ -56,8 +57,9 @@ fn mended(mut computed: Numbers, stated: &[StatedTotals], undecided: u64) -> Num
     computed
 }
 
-/// Returns the smallest value: the stated one, unless it contradicts the lowest bucket. That bucket
-/// may be represented by its lower edge.
+/// Returns the smallest value: the stated one, unless the buckets show a smaller one. The stated
+/// value may lie up to one bucket's width above the value from the buckets, because a bucket may be
+/// represented by its lower edge.
 fn least(stated: &[StatedTotals], of_buckets: i64) -> i64 {
     let Some(least) = stated.iter().filter_map(|stated| stated.min_ns).min() else {
         return of_buckets;
@@ -76,8 +78,9 @@ fn least(stated: &[StatedTotals], of_buckets: i64) -> i64 {
     }
 }
 
-/// Returns the mean and the smallest value. For imported series, values that the file states are
-/// preferred to values computed from its buckets. For other series, the given values are returned.
+/// Returns the mean and the smallest value of a series. For imported series, values that the file
+/// states take precedence over values computed from its buckets. For other series, the given values
+/// are returned.
 pub(crate) fn mean_and_least(
     series: &[&SeriesData],
     (of_samples, of_buckets): (f64, i64),
@@ -147,8 +150,8 @@ fn mean(stated: &[StatedTotals]) -> Option<f64> {
     })
 }
 
-/// Returns the minimum number of misses in series with known extremes but without single samples:
-/// each extreme beyond the deadline is at least one miss.
+/// Returns the minimum number of misses in series whose samples are known only by their extremes.
+/// Each extreme beyond the deadline proves at least one miss.
 pub(super) fn misses(series: &[&SeriesData], window: Window) -> u64 {
     series.iter().map(|read| late_extremes(read, window)).sum()
 }
@@ -171,7 +174,7 @@ fn late_extremes(read: &SeriesData, window: Window) -> u64 {
 
 /// Returns the number of undecided samples: the file does not show whether they were outside the
 /// window. In a series with buckets, these are the samples in buckets that contain the limit. If
-/// only the extremes of a series are known, all samples except the sure misses are undecided,
+/// only the extremes of a series are known, all samples except the proven misses are undecided,
 /// unless the extremes show that every sample is in time.
 pub(super) fn undecided(series: &[&SeriesData], window: Window) -> u64 {
     let of = |read: &&SeriesData| match read.stated.filter(|_| read.is_judged()) {
@@ -199,7 +202,7 @@ pub(super) fn undecided(series: &[&SeriesData], window: Window) -> u64 {
     series.iter().map(of).sum()
 }
 
-/// Returns why misses cannot be counted; `None` if they can.
+/// Returns the reason why misses cannot be counted; `None` if they can be counted.
 pub(super) fn shortcoming(series: &[&SeriesData], window: Window) -> Option<String> {
     let is_without_buckets =
         |read: &&SeriesData| read.stated.is_some() && read.whole.latency.count() == 0;

@@ -28,7 +28,7 @@ use super::{by_phase, ladder, stated, verdict};
 /// from the run's plan.
 ///
 /// # Errors
-/// Returns [`SummaryError`] if the folder, or a series that it names, cannot be read.
+/// Fails with a [`SummaryError`] if the folder, or a series that it names, cannot be read.
 pub fn summarize(path: &Path, requirement: &Requirement) -> Result<Summary, SummaryError> {
     Ok(read(path, requirement)?.summary())
 }
@@ -91,7 +91,7 @@ impl LoadedRun {
         }
     }
 
-    /// Decides whether the deadline needs PREEMPT_RT, as far as a single run shows it.
+    /// Decides, from this run alone, whether the deadline needs PREEMPT_RT.
     fn decision(&self, probes: &[ProbeSummary], verdict: Option<&Verdict>) -> Option<Decision> {
         let record = &self.record;
         let machine = &record.machine;
@@ -171,10 +171,10 @@ impl SeriesData {
         let Meaning::Gap { least } = self.descriptor.meaning else {
             return None;
         };
-        // These are the gaps in the series. Shorter gaps that were counted without their time are
-        // only in the histogram.
+        // This cell counts only the gaps in the series file. Shorter gaps, which were counted
+        // without their time, are only in the histogram.
         let gaps = self.accumulator.whole();
-        // For an import without samples, the number of gaps is in its histogram, but their total
+        // For an import without samples, the histogram gives the number of gaps, but their total
         // length is unknown.
         if self.stated.is_some() && self.accumulator.samples == 0 {
             return None;
@@ -207,7 +207,7 @@ impl SeriesData {
             ),
             counts: self.accumulator.counts,
             is_skipped_unknown: self.is_skipped_unknown(),
-            // The time between two wake-ups is unknown if samples between them were not stored.
+            // If samples between two wake-ups were not stored, the time between them is unknown.
             jitter: if is_every_sample {
                 percentiles(&self.accumulator.jitter, &dependence)
             } else {

@@ -1,5 +1,5 @@
-//! The verdicts of a run, from its samples and the requirement. Each probe and each load is a
-//! separate population with its own verdict.
+//! Derives the verdicts on a run from its samples and the requirement. Each probe and each load is
+//! a separate population with its own verdict.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ pub(super) struct Judge<'a> {
     incomplete: Vec<String>,
 }
 
-/// Samples of one series, or of some of its phases.
+/// Samples of one series, either all of them or those of some phases.
 pub(super) struct Part<'a> {
     descriptor: &'a Descriptor,
     cell: &'a Cell,
@@ -37,7 +37,7 @@ impl<'a> Part<'a> {
     /// nothing about misses.
     pub(super) fn whole(read: &'a SeriesData) -> Self {
         let (counts, cell, missing) = (read.counts(), read.whole(), read.gone);
-        // Samples that are missing in a damaged file were not observed either.
+        // Samples that are missing in a damaged file also count as not observed.
         let skipped_there = if missing > 0 {
             counts.skipped.saturating_sub(cell.skipped)
         } else {
@@ -63,8 +63,8 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Returns the minimum time that the due times cover. Each has a period, even the last one,
-    /// after which nothing was measured.
+    /// Returns the minimum time that the due times cover: one period for each due time. The period
+    /// of the last due time counts, although nothing was measured after it.
     fn length(&self) -> Nanos {
         let due_times = i64::try_from(self.due_times).unwrap_or(i64::MAX);
         Nanos(
@@ -78,7 +78,8 @@ impl<'a> Part<'a> {
 }
 
 impl<'a> Judge<'a> {
-    /// Prepares verdicts on a run. `warnings` limit the possible conclusions.
+    /// Prepares verdicts on a run. `warnings` are all warnings about the run; those about defects
+    /// limit the possible conclusions.
     pub(super) fn new(run: &'a LoadedRun, warnings: &[Warning]) -> Self {
         let of = |severity| {
             warnings
@@ -112,7 +113,7 @@ impl<'a> Judge<'a> {
                 .window
                 .map_or(0, |window| stated::undecided(series, window));
             evidence.incomplete.extend(self.shortcomings(series));
-            // An unknown number must not count as 0.
+            // An unknown number of skipped periods must not count as 0.
             evidence.skipped_limited = evidence
                 .skipped_limited
                 .filter(|&skipped| skipped > 0 || !self.is_limited_and_unknown(series));
@@ -122,8 +123,8 @@ impl<'a> Judge<'a> {
         if together.outcome == Outcome::Failed || requirement.misses_allowed.is_none() {
             return Some(together);
         }
-        // If a single CPU or load surely exceeds the allowed share, the other ones do not
-        // compensate for it.
+        // If a single CPU or load exceeds the allowed share with certainty, the other CPUs or loads
+        // cannot compensate for this.
         let alone = series
             .iter()
             .map(|read| (format!("{} alone", read.place()), of(&[read])));
@@ -143,7 +144,7 @@ impl<'a> Judge<'a> {
         }))
     }
 
-    /// Returns the verdict on a probe while a load ran for `length`.
+    /// Returns the verdict on a probe under a load that ran for `length`.
     pub(super) fn load(
         &self,
         parts: &[Part<'_>],
@@ -203,14 +204,14 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Returns whether loads ran in the whole run, and whether they changed.
+    /// Returns whether loads ran during the whole run, and whether they changed.
     pub(super) fn stress(&self) -> Stress {
         self.stress
     }
 
-    /// Returns whether the number of skipped periods is limited but unknown, because the tool of an
-    /// import does not count them. The requirement can limit it directly, or by a deadline that is
-    /// not longer than the period.
+    /// Returns whether the number of skipped periods is limited but unknown, because the tool that
+    /// made the import does not count them. The requirement can limit the number directly, or by a
+    /// deadline that is at most the period.
     fn is_limited_and_unknown(&self, series: &[&SeriesData]) -> bool {
         let requirement = self.run.requirement();
         let is_of_timers = self
@@ -224,7 +225,8 @@ impl<'a> Judge<'a> {
                 read.descriptor().schedule.period(),
                 read.descriptor().is_work(),
             );
-            // If the period is unknown, it may be longer than the deadline.
+            // If the period is unknown, it may be longer than the deadline, and the deadline then
+            // limits the number.
             requirement.limits_skipped(period, is_work)
                 || (period == Nanos::ZERO && requirement.window.is_some() && !is_of_timers)
         };
@@ -260,8 +262,8 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Returns the verdict on the run. With several probes, it is the worst verdict, preceded by the
-/// probe's name. `None` without a requirement.
+/// Returns the verdict on the run. If there are several probes, this is the worst of their
+/// verdicts, preceded by the probe's name. Returns `None` if there is no requirement.
 pub(super) fn of_run(run: &LoadedRun, probes: &[ProbeSummary]) -> Option<Verdict> {
     let verdicts: Vec<(&str, &Verdict)> = probes
         .iter()
@@ -282,8 +284,9 @@ pub(super) fn of_run(run: &LoadedRun, probes: &[ProbeSummary]) -> Option<Verdict
                 .iter()
                 .filter(|(_, verdict)| verdict.outcome == worst);
             let imported = run.record.imported.as_ref();
-            // `tardy attach` has a series for each kind of wake-up, however rare, so the verdict
-            // with the most misses, or else the most due times, is preferred.
+            // `tardy attach` writes a series for each kind of wake-up, even for rare kinds. So the
+            // verdict with the most misses is preferred or, if several have equally many, the one
+            // with the most due times.
             let (probe, verdict) = if imported.is_some_and(ImportRecord::is_of_timers) {
                 let weight = |verdict: &Verdict| {
                     let evidence = &verdict.evidence;

@@ -10,16 +10,19 @@ use tardy_run::record::{PhaseRecord, RunRecord, SeriesRecord, State};
 
 use super::read::{SeriesData, throttling};
 
-/// Share of skipped periods, and of wake-ups that skip some, above which a period counts as too
-/// short.
+/// This limit applies to two shares: skipped periods among all periods, and wake-ups that skip
+/// periods among all wake-ups. Above this limit, a period counts as too short.
 const MOST_PERIODS: f64 = 0.5;
-/// Number of stalls in one series from which throttling is suspected.
+/// Minimum number of wake-ups that must skip periods before the period counts as too short. Fewer
+/// may be stalls, for example of a busy host.
+const SKIPPING_MIN: u64 = 20;
+/// Number of stalls in one series that suggests throttling.
 const STALLS_OF_THROTTLING: u64 = 2;
 
-/// Returns the time since the start up to which samples are stored. This is the earliest last
-/// wake-up of the series with a grid of due times. If there is no such series, the result is the
-/// latest last wake-up: in series without a grid, the last sample proves nothing about the time
-/// after it.
+/// Returns the time, since the start, up to which all samples are stored. Each series with a grid
+/// of due times has a last wake-up; the earliest of these times is returned. If there is no such
+/// series, the latest of all last wake-ups is returned, because the end of a series without a grid
+/// does not show that samples are missing.
 fn stored_until(record: &RunRecord, series: &[SeriesData]) -> Option<Nanos> {
     let has_grid = series.iter().any(|read| read.descriptor.schedule.is_grid());
     let counted = series
@@ -34,8 +37,8 @@ fn stored_until(record: &RunRecord, series: &[SeriesData]) -> Option<Nanos> {
     until.map(|wake| wake - record.started.monotonic_ns)
 }
 
-/// Returns a note about the time from which individual samples exist; `None` if no samples were
-/// folded into histograms.
+/// Returns a note that states from which time on individual samples exist; `None` if no samples
+/// were folded into histograms.
 fn single_samples(record: &RunRecord, series: &[SeriesData]) -> Option<Warning> {
     let from = series.iter().filter_map(|read| read.single_from).max()?;
     let since = from.saturating_add(Nanos(-record.started.monotonic_ns.get()));
@@ -53,8 +56,8 @@ fn single_samples(record: &RunRecord, series: &[SeriesData]) -> Option<Warning> 
     Some(Warning::Note { text })
 }
 
-/// Returns a note about the gaps in the numbers of phases; `None` unless shorter gaps were counted
-/// without their time.
+/// Returns a note that the numbers of phases include only long gaps; `None` unless shorter gaps
+/// were counted without their time.
 fn gaps_in_phases(record: &RunRecord, read: &SeriesData) -> Option<Warning> {
     let Meaning::Gap { least } = read.descriptor.meaning else {
         return None;
@@ -69,8 +72,8 @@ fn gaps_in_phases(record: &RunRecord, read: &SeriesData) -> Option<Warning> {
     })
 }
 
-/// Returns all warnings of a run without duplicates, most important first: those in `run.json`, and
-/// those that follow from its series.
+/// Returns all warnings about a run, each once and the most important first: those in `run.json`,
+/// and those that follow from its series.
 pub(super) fn warnings(record: &RunRecord, series: &[SeriesData]) -> Vec<Warning> {
     let mut warnings = record.warnings.clone();
     if record.state == State::Running {
@@ -134,7 +137,7 @@ pub(super) fn warnings(record: &RunRecord, series: &[SeriesData]) -> Vec<Warning
             });
         }
     }
-    // Throttling stalls the task once in each of its periods, so a single stall does not count as
+    // Throttling stalls the task once per throttling period, so a single stall does not count as
     // throttling.
     let is_throttled = series
         .iter()
@@ -175,7 +178,7 @@ pub(super) fn warnings(record: &RunRecord, series: &[SeriesData]) -> Vec<Warning
     once
 }
 
-/// Returns a warning about samples that were taken on another CPU than planned.
+/// Returns a warning about samples that were taken on another CPU than the planned one.
 fn displaced(record: &RunRecord, entry: &SeriesRecord, counts: Counts) -> Option<Warning> {
     let first = entry.elsewhere.first()?;
     let was_displaced = |phase: &&PhaseRecord| {
@@ -209,9 +212,9 @@ fn displaced(record: &RunRecord, entry: &SeriesRecord, counts: Counts) -> Option
     })
 }
 
-/// Returns whether wake-ups skip periods regularly. A single long stall may skip most periods of a
-/// short run, but does not mean that the period is too short.
+/// Returns whether wake-ups skip periods regularly. A few long stalls may skip most periods of a
+/// short run, although the period is not too short.
 fn skips_steadily(read: &SeriesData) -> bool {
-    let samples = read.accumulator.samples;
-    samples == 0 || read.accumulator.skipping as f64 > samples as f64 * MOST_PERIODS
+    let (samples, skipping) = (read.accumulator.samples, read.accumulator.skipping);
+    samples == 0 || skipping >= SKIPPING_MIN && skipping as f64 > samples as f64 * MOST_PERIODS
 }

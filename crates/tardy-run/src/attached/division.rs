@@ -2,12 +2,12 @@
 
 use tardy_samples::rotation::DiskDivision;
 
-/// Maximum number of series with `--until-stopped`.
+/// Maximum number of series in a recording with `--until-stopped`.
 pub(super) const SERIES_MAX: usize = 256;
-/// Number of reserved series, which the threads without a separate series share: one for each kind
-/// of timer, one for each other waker, and one for the time between two functions.
+/// Number of series that are reserved for threads without a separate series: one for each kind of
+/// timer, one for each other waker, and one for the time between two functions.
 pub(super) const OTHERS_MAX: usize = 8;
-/// Number of series for the smallest disk budget.
+/// Number of series for which the smallest disk budget suffices.
 const SERIES_LEAST: usize = 16;
 /// Disk budget per series, in bytes.
 const BYTES_A_SERIES: u64 = 2 << 20;
@@ -15,7 +15,7 @@ const BYTES_A_SERIES: u64 = 2 << 20;
 /// Minimum disk budget, in bytes.
 pub const DISK_LEAST: u64 = 16 << 20;
 
-/// The parts of a folder with `--disk`.
+/// How the disk budget of a folder is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttachedDivision {
     /// Disk budget of each series.

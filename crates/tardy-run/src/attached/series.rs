@@ -21,7 +21,8 @@ use crate::record::StoreFailure;
 
 /// Maximum number of samples per chunk.
 const SAMPLES_A_CHUNK: u64 = 1024;
-/// Memory for the distribution in metrics. The limit is small, because there are many series.
+/// Memory limit for the distribution that a series has for metrics. The limit is small, because
+/// there are many series.
 const BUDGET: Budget = Budget {
     pages: 4,
     values: 1024,
@@ -37,7 +38,7 @@ pub(super) struct Series {
     bytes: Vec<u8>,
     counts: Counts,
     first_due: Option<Nanos>,
-    /// Counts from before the run was resumed.
+    /// What was counted before the run was resumed.
     before: Counts,
     figures: Option<SeriesFigures>,
     failure: Option<StoreFailure>,
@@ -46,8 +47,8 @@ pub(super) struct Series {
 /// Where the samples are stored.
 #[derive(Debug)]
 enum Place {
-    /// A file. The file is opened for each chunk, because a program may have more threads than a
-    /// process may have open files.
+    /// A file. The file is open only while a chunk is written, because a program may have more
+    /// threads than a process may have open files.
     File(PathBuf),
     /// The segments of a series with `--disk`. The first sample creates the first segment.
     Segments {
@@ -56,7 +57,7 @@ enum Place {
     },
 }
 
-/// Figures for metrics, in addition to the counts.
+/// Data for metrics, in addition to the counts.
 #[derive(Debug)]
 struct SeriesFigures {
     latency: Histogram,
@@ -73,7 +74,7 @@ impl SeriesFigures {
 }
 
 impl Series {
-    /// Creates the file of a series. With `rule`, the oldest samples are folded into histograms.
+    /// Creates the file of a series. With `rule`, old samples will be folded into histograms.
     pub(super) fn create(
         path: &Path,
         descriptor: Descriptor,
@@ -103,8 +104,8 @@ impl Series {
         ))
     }
 
-    /// Resumes the series at `path`. Its earlier samples must all be folded into histograms
-    /// already.
+    /// Resumes the series at `path`. The earlier samples of the series must all be folded into
+    /// histograms already.
     pub(super) fn take_up(path: &Path, rule: RotationRule, has_metrics: bool) -> io::Result<Self> {
         let descriptor = SeriesFile::open(path)
             .map_err(io::Error::other)?
@@ -207,7 +208,7 @@ impl Series {
         }
     }
 
-    /// Writes the remaining samples. A resumed series without new samples stays unchanged.
+    /// Writes the remaining samples. A resumed series without new samples is left unchanged.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         let is_untouched = matches!(self.place, Place::Segments { writer: None, .. });
         if is_untouched && !self.has_samples() {
@@ -216,7 +217,7 @@ impl Series {
         self.write(true)
     }
 
-    /// Returns the counts so far. Folded samples count as unstored.
+    /// Returns the counts so far. Folded samples are counted as unstored.
     pub(super) fn counts(&self) -> Counts {
         let given_way = self.rotation().map_or(0, |rotation| rotation.given_way());
         Counts {
@@ -241,7 +242,7 @@ impl Series {
         Some(SeriesMetrics {
             descriptor: self.descriptor.clone(),
             counts: self.counts.minus(&self.before),
-            // The folder has due times but no period.
+            // The run has due times but no period.
             is_skipped_unknown: true,
             misses: figures.misses,
             max: figures.latency.max().map(Nanos),

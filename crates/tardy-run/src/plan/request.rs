@@ -1,10 +1,10 @@
 //! The options of `tardy run`, each defined once.
 //!
 //! A row has the help, the field of [`Request`], the definition, and how to find the value in a
-//! [`Plan`]: from the plan's fields (`plan`) or only from [`Plan::asked`] (`asked`). For an option
-//! that is not part of the experiment, the row has the reason instead (`no`). The command line, the
-//! help, the manual page, the completions, the keys of files with defaults, the text of a plan and
-//! the command that repeats a run follow from the rows.
+//! [`Plan`]: from the plan's fields (`plan`) or only from [`Plan::asked`] (`asked`). If an option
+//! is not part of the experiment, its row gives the reason instead (`no`). The rows are the source
+//! of the command line, the help, the manual page, the completions, the keys of files with
+//! defaults, the text of a plan, and the command that repeats a run.
 
 mod of_plan;
 pub mod option;
@@ -35,7 +35,8 @@ const LATE: &str = "Late samples";
 const STORAGE: &str = "Storage";
 const MACHINE: &str = "Machine";
 
-/// Label of a run with other settings. Its text is the names of these settings.
+/// Name of the label that `--tune` adds to a run. The label's text is the names of the changed
+/// settings.
 pub const TUNED: &str = "tuned";
 
 /// Makes [`Request`] and [`OPTIONS`] from the rows.
@@ -46,7 +47,7 @@ macro_rules! options {
             { $($key:ident: $value:expr),+ $(,)? }, $part:ident($($from:expr)?);
     )+) => {
         /// The user's request, not yet compared with the machine. If a field has no value, the
-        /// scenario's value applies, or the default.
+        /// scenario's value is used, or else the default.
         #[derive(Debug, Clone, Default, PartialEq)]
         pub struct Request {
             $( $(#[doc = $help])+ pub $field: $type, )+
@@ -343,7 +344,8 @@ options! {
 }
 
 impl Request {
-    /// Returns the request that resolves to `plan`, including its random and chosen values.
+    /// Returns a request that resolves to `plan`, including the values that were random or chosen
+    /// by tardy.
     #[must_use]
     pub fn of(plan: &Plan) -> Self {
         let mut request = Self::default();
@@ -368,7 +370,7 @@ impl Request {
         words.flat_map(|option| option.words(self)).collect()
     }
 
-    /// Returns the words of the options that the text of a plan does not show.
+    /// Returns the words of those options that the text of a plan does not show.
     #[must_use]
     pub fn words_not_shown(&self) -> Vec<String> {
         let options = OPTIONS.iter().filter(|option| !option.definition.is_shown);
@@ -376,7 +378,7 @@ impl Request {
         options.flat_map(|option| option.words(self)).collect()
     }
 
-    /// Returns the options of this request that [`Request::of`] would not find in the fields of
+    /// Returns those options of this request that [`Request::of`] cannot find in the fields of
     /// `plan`. Only [`Plan::asked`] can store them.
     #[must_use]
     pub fn not_in(&self, plan: &Plan) -> Self {
@@ -407,8 +409,8 @@ impl Request {
         }
     }
 
-    /// Returns the latency above which actions happen: the value of `stop_above`, otherwise the
-    /// deadline if there are actions.
+    /// Returns the latency above which actions are performed: the value of `stop_above` or, if it
+    /// is not set but there are actions, the deadline.
     #[must_use]
     pub fn threshold(&self) -> Option<Nanos> {
         let deadline = self
@@ -426,7 +428,7 @@ impl Request {
             .filter(|_| !self.on_threshold.contains(&ThresholdAction::Continue))
     }
 
-    /// Replaces options that abbreviate others by those options.
+    /// Replaces each option that abbreviates other options by these options.
     #[must_use]
     pub fn spelled_out(mut self) -> Self {
         if let Some(micros) = self.break_above.take() {

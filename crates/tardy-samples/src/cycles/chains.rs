@@ -22,23 +22,25 @@ pub struct ChainLink {
     /// had it; absent if the CPU was idle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind: Option<String>,
-    /// Time from the end of this wait until the thread woke the next one.
+    /// Time from the end of this wait until the thread woke the next thread of the chain.
     pub took_ns: Nanos,
 }
 
-/// A chain of wake-ups: each thread woke the next one, and the last is a followed thread.
+/// A chain of wake-ups, in which each thread woke the next thread, and the last one is a followed
+/// thread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WakeUpChain {
     /// Time of the first wake-up, on the monotonic clock.
     pub begin_ns: Nanos,
-    /// Time from the first wake-up until the last thread ran: the sum of all times of the links.
+    /// Time from the first wake-up until the last thread ran. This is the sum of the times in
+    /// `links`.
     pub latency_ns: Nanos,
-    /// Waker of the first thread; absent if unknown.
+    /// What woke the first thread; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
     /// The threads in order of their wake-ups.
     pub links: Vec<ChainLink>,
-    /// Whether the chain has earlier threads that are not stored.
+    /// Whether there were earlier threads that are not stored.
     pub is_longer: bool,
 }
 

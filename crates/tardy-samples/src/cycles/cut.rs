@@ -1,15 +1,15 @@
-//! Cuts the stints of a thread into cycles. A stint is an interval in which the thread runs, waits
-//! for a CPU, or sleeps.
+//! Divides the stints of a thread into cycles. A stint is an interval in which the thread runs,
+//! waits for a CPU, or sleeps.
 //!
 //! A cycle starts with the wake-up from a sleep in the thread's wait place, and ends when the
-//! thread sleeps there again. The wait place is determined for each group of sleeps. Only places
-//! with at least two sleeps are considered, if there are any, because one long sleep before a loop
-//! is not the loop's wait.
+//! thread sleeps there again. The wait place is determined separately for each group of sleeps. If
+//! any place has at least two sleeps, places with a single sleep are ignored, because one long
+//! sleep before a loop is not where the loop waits.
 //!
-//! The wait place is the place where the thread's own timers ended the sleeps. These timers must be
-//! absolute, or the place must have at least a tenth of the time slept. If several places meet this
-//! rule, the one of them with the longest time slept is the wait place. If none does, the longest
-//! time slept of all places decides.
+//! The wait place is a place where the thread's own timers ended the sleeps. These timers must be
+//! absolute, or the sleeps at the place must make up at least a tenth of the time slept. If several
+//! places meet this rule, the wait place is the one where the thread slept longest in total. If no
+//! place meets it, the wait place is the place where the thread slept longest in total.
 
 use foldhash::HashMap;
 use tardy_core::histogram::{Budget, Histogram};
@@ -24,23 +24,25 @@ use super::{
     WaitPlace,
 };
 
-/// Number of sleeps from which a thread's wait place is determined.
+/// Number of sleeps that are collected before a thread's wait place is determined.
 const GROUP_SLEEPS: usize = 32;
 /// Maximum number of stints in a group.
 const GROUP_STINTS: usize = 1024;
-/// Minimum number of sleeps at a wait place, and of sleeps there that the thread's own timers
-/// ended.
+/// Minimum number of sleeps at a wait place, and minimum number of sleeps there that the thread's
+/// own timers ended. If no place in a group of sleeps reaches a minimum, this minimum is ignored.
 const SLEEPS_MIN: u32 = 2;
-/// Divisor for the smallest share of the time slept that a wait place with relative timers must
-/// have: 1/10. There is a minimum because a worker may also sleep briefly within its work.
+/// If the timers at a wait place are relative, the sleeps there must make up at least a fraction of
+/// the time slept. This is the divisor of the fraction, which is 1/10. This excludes places where a
+/// worker sleeps briefly during its work.
 const TIMERS_SHARE: i64 = 10;
-/// Maximum number of parts without CPU time that are stored per cycle.
+/// Maximum number of parts without a CPU that are stored per cycle.
 const STRETCHES_MAX: usize = 32;
-/// Minimum number of longest cycles to store for each thread.
+/// Minimum number of cycles that are stored for each thread, namely its longest.
 const WORST_OF_THREAD: usize = 10;
-/// Maximum number of threads.
+/// Maximum number of threads that are followed.
 const THREADS_MAX: usize = 1024;
-/// Maximum number of places per thread that are counted separately. All others are counted together.
+/// Maximum number of places per thread that are counted separately. Further places are counted
+/// together.
 const PLACES_MAX: usize = 64;
 
 /// Index of a place in the list for [`Cutter::result`]; absent if the place is unknown.
@@ -53,7 +55,7 @@ pub struct Cutter {
     is_marked: bool,
     marks: Marks,
     threads: HashMap<i32, ThreadCut>,
-    /// The last wake-up of each thread by a timer.
+    /// For each thread, its last wake-up by a timer.
     timers: HashMap<i32, WakeUp>,
     cut_off: u64,
     has_more_threads: bool,
@@ -84,7 +86,7 @@ struct ThreadCut {
     worst: Vec<RawCycle>,
 }
 
-/// Sleeps of a group in one place.
+/// The sleeps of one group that took place at one place.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sleeps {
     count: u32,
@@ -201,7 +203,7 @@ impl Cutter {
         }
     }
 
-    /// Records that a running thread reached one of the two functions. The caller must have added
+    /// Records that a running thread called one of the two functions. The caller must have added
     /// the thread's earlier stints. Returns the start and the end of the cycle that ends here.
     pub fn mark(&mut self, thread: i32, time: i64, is_end: bool) -> Option<(i64, i64)> {
         if self.threads.len() >= THREADS_MAX && !self.threads.contains_key(&thread) {
@@ -232,8 +234,8 @@ impl Cutter {
         None
     }
 
-    /// Records that events were lost, or that no further events follow. Open cycles between marks
-    /// are cut off.
+    /// Records that events were lost, or that no further events follow. Unfinished cycles between
+    /// marks are cut off.
     pub fn lose(&mut self) {
         if self.is_marked {
             for thread in self.threads.values_mut() {
@@ -242,9 +244,9 @@ impl Cutter {
         }
     }
 
-    /// Records a wake-up. The caller must do so before it adds the stint that the wake-up ends.
-    /// Only a timer of the program gives a cycle a due time; all other cycles start at the wake-up,
-    /// and the stint has the time of the wake-up.
+    /// Records a wake-up. The caller must do this before it adds the stint that the wake-up ends.
+    /// Only wake-ups by a timer of the program are recorded, because only these give a cycle a due
+    /// time. All other cycles start at the time of the wake-up, which the stint itself contains.
     pub fn wake_up(&mut self, wake_up: &WakeUp) {
         let has_room = self.timers.len() < THREADS_MAX || self.timers.contains_key(&wake_up.thread);
         if has_room && matches!(wake_up.cause, Cause::Timer { .. }) {
@@ -252,7 +254,7 @@ impl Cutter {
         }
     }
 
-    /// Adds the next stint of a thread. `place` is where the thread slept, if the stint is a sleep.
+    /// Adds the next stint of a thread. If the stint is a sleep, `place` is where the thread slept.
     pub fn take(&mut self, stint: Stint, place: Place) {
         if self.threads.len() >= THREADS_MAX && !self.threads.contains_key(&stint.thread) {
             self.has_more_threads = true;
@@ -285,13 +287,13 @@ impl Cutter {
         (WORST_MAX / self.threads.len().max(1)).max(WORST_OF_THREAD)
     }
 
-    /// Returns the place where a thread sleeps between cycles, if it is known yet.
+    /// Returns the place where a thread sleeps between cycles, if this place is already known.
     #[must_use]
     pub fn waiting_place(&self, thread: i32) -> Option<Option<u32>> {
         self.threads.get(&thread)?.home
     }
 
-    /// Ends the cycles of a thread that no longer exists.
+    /// Ends the cycles of a thread that has exited.
     pub fn unfollow(&mut self, thread: i32) {
         self.timers.remove(&thread);
         if let Some(thread) = self.threads.get_mut(&thread) {
@@ -302,7 +304,7 @@ impl Cutter {
         }
     }
 
-    /// Cuts the remaining stints of each thread. Call it after all stints were added.
+    /// Makes cycles of the remaining stints of each thread. The caller must have added all stints.
     pub fn finish(&mut self) {
         for thread in self.threads.values_mut() {
             self.cut_off += thread.cut_group();
@@ -310,8 +312,8 @@ impl Cutter {
         self.lose();
     }
 
-    /// Returns the cycles so far. `places` lists all places by index; `name` returns the name of a
-    /// thread.
+    /// Returns the cycles up to now. `places` lists all places by index; `name` returns the name of
+    /// a thread.
     #[must_use]
     pub fn result(&mut self, places: &[WaitPlace], name: &impl Fn(i32) -> String) -> Cycles {
         let mut cycles = Cycles {
@@ -392,7 +394,7 @@ impl ThreadCut {
         if found.iter().any(|(_, sleeps)| sleeps.count >= SLEEPS_MIN) {
             found.retain(|(_, sleeps)| sleeps.count >= SLEEPS_MIN);
         }
-        // If the stacks of some sleeps are missing, the others decide.
+        // If the stacks of some sleeps are missing, only the other sleeps are used.
         if found.iter().any(|(place, _)| place.is_some()) {
             found.retain(|(place, _)| place.is_some());
         }
@@ -407,12 +409,12 @@ impl ThreadCut {
         Some(best.0)
     }
 
-    /// Adds the next stint to the open cycle. Returns 1 if the cycle was cut off.
+    /// Adds the next stint to the open cycle. Returns 1 if the cycle was cut off, otherwise 0.
     fn cut(&mut self, piece: &Piece) -> u64 {
         let stint = piece.stint;
         let mut cut_off = 0;
         if stint.start != self.last {
-            // There is a gap between the stints, because events were lost.
+            // There is a gap before this stint, because events were lost.
             cut_off = u64::from(self.open.take().is_some());
             self.slept_at_home = None;
         }
@@ -485,9 +487,11 @@ impl ThreadCut {
         cut_off
     }
 
-    /// Adds a stint to the open cycle between two marks. Returns 1 if the cycle was cut off.
+    /// Adds a stint to the open cycle between two marks. Returns 1 if the cycle was cut off,
+    /// otherwise 0.
     ///
-    /// A stint may start before the mark; only its part after the mark counts.
+    /// A stint may have started before the start mark. Only the part of the stint after the mark
+    /// belongs to the cycle.
     fn add_between_marks(&mut self, stint: Stint, place: Place) -> u64 {
         if self.open.is_none() || stint.end <= self.last {
             return 0;
@@ -639,8 +643,8 @@ impl RawCycle {
     }
 }
 
-/// Returns the holder of the CPU in this interval: an interrupt or softirq, if it had the CPU for
-/// most of it, or else the last thread.
+/// Returns who had the CPU in this interval. This is the interrupt or softirq that had the CPU for
+/// most of the interval, or, if there is none, the last thread.
 fn holder(last: Thread, held: Option<Held>, start: i64, end: i64) -> By {
     match held {
         Some(held) if held.is_most_of(start, end) => By::Waker(held.by),
@@ -772,7 +776,7 @@ mod tests {
         cutter.lose();
         cutter.mark(THREAD, 50, true);
         cutter.mark(THREAD, 60, false);
-        // The time from 60 to 70 is not covered by a stint.
+        // No stint covers the time from 60 to 70.
         cutter.take(stint(70, 80, asleep()), None);
         cutter.mark(THREAD, 90, true);
         cutter.mark(THREAD, 95, false);

@@ -1,9 +1,9 @@
-//! The files of a series' delays in a run with `--disk`: the newest explanations in two files, and
-//! the worst of all older explanations in a third.
+//! The files that store a series' delays in a run with `--disk`: two files have the newest
+//! explanations, and a third has the worst of all older explanations.
 //!
-//! When `SERIES.delays` is full, it becomes `SERIES.delays.older`. The worst explanations of the
-//! file that it replaces are moved to `SERIES.delays.worst`, so the largest latency of the whole
-//! run is always explained.
+//! When `SERIES.delays` is full, it is renamed to `SERIES.delays.older`. Before that, the worst
+//! explanations in the previous `SERIES.delays.older` are moved to `SERIES.delays.worst`. So the
+//! largest latency of the whole run always has an explanation.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,20 +13,20 @@ use foldhash::HashMap;
 use super::{DelayHolder, DelayReader, Encoder, FILE_MAGIC, SampleDelay};
 use crate::reserved_file;
 
-/// Number of worst explanations that are kept when older ones are dropped.
+/// Maximum number of worst explanations that stay stored when old explanations are dropped.
 const WORST: usize = 1000;
 
-/// The limits of a series' files of delays.
+/// The limits on a series' files of delays.
 #[derive(Debug)]
 pub(super) struct Bound {
     current: PathBuf,
     /// Maximum size of all files of the series together, in bytes.
     bytes: u64,
-    /// Number of explanations dropped so far.
+    /// Number of explanations that have been dropped.
     pub(super) given_way: u64,
 }
 
-/// Returns the files of a series in order of time. `current` is the newest.
+/// Returns the files of a series in chronological order. `current` is the newest of them.
 pub(super) fn files(current: &Path) -> [PathBuf; 3] {
     let beside = |name| {
         let mut path = current.as_os_str().to_owned();
@@ -45,9 +45,9 @@ impl Bound {
         }
     }
 
-    /// Returns the size at which the newest file is full: 3/10 of the limit. Two such files exist,
-    /// and up to two copies of the file of the worst explanations, each at most 1/10 of the limit,
-    /// because this file is replaced as a whole.
+    /// Returns the size at which the newest file is full: 3/10 of the limit. Two files of this size
+    /// can exist. The file of the worst explanations takes at most 1/10 of the limit. This file is
+    /// replaced as a whole, so for a moment two copies of it exist.
     pub(super) fn file_bytes(&self) -> u64 {
         self.bytes * 3 / 10
     }
@@ -56,8 +56,8 @@ impl Bound {
         &self.current
     }
 
-    /// Renames the newest file to the older one, after saving the worst explanations of the older
-    /// file that it replaces.
+    /// Saves the worst explanations that the older file contains, then replaces the older file with
+    /// the newest one.
     pub(super) fn turn(&mut self) -> io::Result<()> {
         let [worst, older, current] = files(&self.current);
         if older.exists() {

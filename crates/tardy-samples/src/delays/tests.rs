@@ -165,6 +165,41 @@ fn a_damaged_chunk_costs_itself_only() {
 }
 
 #[test]
+fn a_quiet_second_takes_20_bytes_a_sample() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut writer = DelayWriter::create(&folder.path().join("a.delays")).unwrap();
+    let holders = holders();
+    // The pieces of a wake-up by a timer on a quiet CPU; their lengths are in ns.
+    let pieces: [(Component, u64); 5] = [
+        (Component::Timer, 900),
+        (Component::Interrupt, 2_400),
+        (Component::Expiry, 1_300),
+        (Component::Switch, 3_800),
+        (Component::Return, 1_100),
+    ];
+    for number in 0..1_000_u64 {
+        let piece = |(holder, (component, length))| DelayPiece {
+            component,
+            holder,
+            cpu: 0,
+            length: length + number * 7_919 % (length / 2),
+        };
+        let sample = SampleDelay {
+            due: Nanos(number.cast_signed() * 1_000_000),
+            cpu: 0,
+            waker: DelayWaker::Timer("hrtimer_wakeup".into()),
+            is_switch_seen: true,
+            pieces: pieces.into_iter().enumerate().map(piece).collect(),
+        };
+        writer.push(&sample, &holders).unwrap();
+    }
+    writer.flush().unwrap();
+    let (samples, bytes) = writer.written();
+    assert_eq!(samples, 1_000);
+    assert!(bytes <= 20_000, "{bytes} bytes");
+}
+
+#[test]
 fn bounded_files_keep_the_newest_and_the_worst_and_count_what_gave_way() {
     const BYTES: u64 = 64 << 10;
     let place = tempfile::tempdir().unwrap();

@@ -180,14 +180,14 @@ fn an_hour_is_cut_where_a_phase_ends() {
     assert_eq!(spans, [(0, 1_005, 2), (2_000, 3_005, 2), (4_000, 5_005, 2)]);
 }
 
-/// Adds up two intervals the slow way, with all histograms decoded.
+/// Adds up two intervals in the slow way, which decodes all histograms.
 fn merged_decoded(own: &[u8], next: &[u8]) -> Vec<u8> {
     let [mut own, next] = [own, next].map(|bytes| Stretch::decode(bytes).unwrap());
     own.merge(&next);
     own.encode()
 }
 
-/// Returns chunks with samples of these latencies from due time `from` on.
+/// Returns chunks with samples that have these latencies; the first sample is due at `from` us.
 fn chunks(latencies: &[i64], from: i64) -> Vec<Chunk> {
     let descriptor = tardy_core::series::Descriptor::latency(
         "cyclic",
@@ -227,7 +227,7 @@ fn a_segment_is_folded_in_little_memory_however_many_values_its_hour_has() {
         });
         (after.unwrap(), memory.bytes_max)
     };
-    // The values are 1.1 us apart, so no page of a histogram would have many of them.
+    // The values are 1.1 us apart, so each page of a histogram would contain only a few of them.
     let different: Vec<i64> = (0..60_000).map(|index| index * 1_100).collect();
     let (hours, _) = folded(Hours::new(&rule), &different, 0);
     let bytes = hours.stretches[0].bytes.len() as u64;

@@ -16,8 +16,8 @@ fn descriptor() -> Descriptor {
     Descriptor::latency("cyclic", None, ClockKind::Hardware, schedule)
 }
 
-/// Writes a file with chunks of the given numbers of samples. The latencies of the samples ascend.
-/// Returns the end of each chunk.
+/// Writes a file with chunks of the given numbers of samples. Their latencies ascend. Returns the
+/// position at which each chunk ends.
 fn write(path: &Path, sizes: &[usize], close: bool) -> Vec<u64> {
     let descriptor = descriptor();
     let mut writer = SeriesWriter::create(path, &descriptor).unwrap();
@@ -92,8 +92,8 @@ proptest! {
         let hit = ends.iter().filter(|&&end| end <= position).count() as i64 - 1;
         let (found, damaged, torn, closed) = latencies(&SeriesFile::open(&path).unwrap(), 1);
         let expected: Vec<i64> = (0..250).filter(|latency| latency / 50 != hit).collect();
-        // The checksum of the body does not cover the mark of the last chunk, so a damaged mark
-        // stays undetected.
+        // The checksum of the body does not cover the flag that marks the last chunk, so damage to
+        // this flag stays undetected.
         if found.len() == 200 {
             prop_assert_eq!(found, expected);
             prop_assert!(damaged >= ends[hit as usize + 1] - ends[hit as usize] && torn == 0 && closed);

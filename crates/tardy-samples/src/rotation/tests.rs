@@ -16,7 +16,7 @@ const SCHEDULE: Schedule = Schedule::Grid {
     start: Nanos(0),
     dither: Nanos(0),
 };
-/// A short hour, so that a test covers many.
+/// An artificially short hour, so that a test covers many hours.
 const TEST_HOUR: Nanos = Nanos(700 * PERIOD);
 
 fn descriptor() -> Descriptor {
@@ -81,7 +81,7 @@ impl GrowingSeries {
     }
 }
 
-/// The results of a reader: number of samples by latency, skipped due times, the worst sample, and
+/// What a reader finds: number of samples by latency, skipped due times, the worst sample, and
 /// misses.
 #[derive(Debug, PartialEq)]
 struct ReadTotals {
@@ -195,7 +195,7 @@ fn the_oldest_samples_give_way_and_nothing_is_lost_or_counted_twice() {
     let (found, single, counts) = read(&path);
     assert_eq!(found, truth(&written.samples));
     assert_eq!(counts, written.counts);
-    // The individually stored samples are the newest, without a gap.
+    // The individually stored samples are the newest ones, and there is no gap between them.
     assert!(
         single.len() > 5_000 && single.len() < written.samples.len() / 2,
         "{}",
@@ -361,7 +361,7 @@ fn what_was_not_on_the_disk_yet_costs_no_sample_that_was() {
     };
     let (all, second) = (written.samples.len() as u64, segment_path(&path, 2));
     assert_eq!(found(), (all, 2));
-    // If the head of a segment is damaged, the head of the series is used.
+    // If the head of a segment is damaged, readers use the head of the series.
     let bytes = fs::read(&second).unwrap();
     fs::write(&second, [&[0; 20], &bytes[20..]].concat()).unwrap();
     assert_eq!(found(), (all, 2));
@@ -380,7 +380,7 @@ fn what_was_not_on_the_disk_yet_costs_no_sample_that_was() {
     fs::write(&path, "").unwrap();
     assert_eq!(found().1, 2);
     fs::write(&path, head).unwrap();
-    // The segment is folded like any other.
+    // The segment with the damaged head is folded like any other.
     for _ in 0..200 {
         written.write(300).unwrap();
         written.rotation.make_room().unwrap();
@@ -436,7 +436,8 @@ fn nobody_is_asked_again_at_once_where_no_room_can_be_made() {
         rests.push(written.rotation.kept().rest.unwrap().0.as_secs());
     }
     assert_eq!(rests, [2, 4, 8, 16, 32, 60, 60]);
-    // The next request follows the pause; after space was freed, there is no request.
+    // When the pause is over, space is requested again. When space has been freed, no more space is
+    // requested.
     written.rotation.kept().rest = Some((Duration::ZERO, Instant::now()));
     assert!(written.rotation.wants_room());
     fs::write(hours::path(&path), hours).unwrap();
@@ -466,7 +467,7 @@ fn damage_to_the_histograms_is_told_and_costs_no_single_sample() {
         .unwrap();
     assert_eq!(samples, single.len());
     assert!(end.damaged_bytes > 0);
-    // Segments are not folded into an unreadable file.
+    // If the file of the histograms is unreadable, segments are not folded.
     (0..100).for_each(|_| drop(written.write(300)));
     assert!(written.rotation.make_room().is_err());
 }
@@ -474,7 +475,8 @@ fn damage_to_the_histograms_is_told_and_costs_no_single_sample() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// After a crash at any step, a reader finds each sample once, and a resumed run loses none.
+    /// After a crash at any step, a reader finds each sample exactly once, and a resumed run loses
+    /// no sample.
     #[test]
     fn a_crash_between_two_steps_counts_nothing_twice(chunks in proptest::collection::vec(1_i64..600, 60..160), stop in 0_usize..40) {
         let folder = tempfile::tempdir().unwrap();

@@ -1,11 +1,12 @@
-//! The energy distance between the part before a split and a part after it, for every split.
+//! Computes the energy distance between the part of a series before a split and a part after it,
+//! for every split.
 
 /// Returns the split of `values` whose two sides diverge most, and the divergence; `None` for fewer
 /// than two values.
 ///
 /// The part after the split may end before the last value, so that a second change later in the
-/// series does not hide the first one. Of equally good splits, the first one is returned. Takes
-/// `n^2` steps, and memory for as many numbers.
+/// series does not hide the first one. If several splits are equally good, the first one is
+/// returned. Needs `n^2` steps and memory for `n^2` numbers.
 pub(super) fn most_divergent(values: &[f64]) -> Option<(usize, f64)> {
     let n = values.len();
     // `sums[i][j]` is the sum of |values[i] - values[k]| over all k < j.
@@ -42,7 +43,8 @@ pub(super) fn most_divergent(values: &[f64]) -> Option<(usize, f64)> {
     best
 }
 
-/// Returns Matteson and James' statistic with exponent 1, from sums over pairs.
+/// Returns Matteson and James' statistic with exponent 1. It is computed from sums over pairs of
+/// values.
 fn divergence(n: f64, m: f64, between: f64, within_before: f64, within_after: f64) -> f64 {
     let mean = |sum: f64, count: f64| {
         if count > 1.0 {

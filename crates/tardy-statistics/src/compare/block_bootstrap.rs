@@ -1,14 +1,15 @@
-//! Differences of quantiles between two sides, with intervals from resampled blocks of time (the
-//! shift function).
+//! Computes how the quantiles of two sides differ (the shift function), with intervals from
+//! resampled blocks of time.
 //!
-//! Samples that are close in time depend on each other, so whole blocks are drawn; each block is
-//! given as the tally of its samples. Blocks must be longer than the period of the load and than
-//! the length from [`super::block_length`]. The intervals hold for these runs only, because they do
-//! not contain the differences between runs. Source: Kuensch, Annals of Statistics 17, 1989.
+//! Samples that are close in time depend on each other, so whole blocks of samples are drawn at
+//! random. The input contains the counts of each block's samples. Blocks must be longer than the
+//! period of the load, and longer than the length from [`super::block_length`]. The intervals are
+//! valid only for the compared runs, because they do not include the spread between runs. Source:
+//! Kuensch, Annals of Statistics 17, 1989.
 //!
-//! Callers count blocks in buckets with a relative width of 1/1024, about 500 buckets per run, so
-//! memory does not depend on the length of runs. The interval of a difference is then wrong by less
-//! than a bucket.
+//! Callers count the samples of a block in buckets with a relative width of 1/1024. There are about
+//! 500 buckets per run, so memory does not depend on the length of runs. The buckets change the
+//! ends of the interval of a difference by less than the width of a bucket.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,24 +18,24 @@ use crate::confidence::{Confidence, Interval};
 use crate::quantile::quantile_ranks;
 use crate::tally::Tally;
 
-/// Number of values among which a resampled quantile is looked up. Their distance is a sixtieth of
-/// the quantile's standard deviation.
+/// Number of values in the grid from which a resampled quantile is taken. The distance between
+/// these values is a sixtieth of the quantile's standard deviation.
 const GRID: u64 = 1024;
-/// Half width of the grid, in standard deviations of the resampled rank.
+/// Half the width of the grid, in standard deviations of the resampled rank.
 const REACH: f64 = 8.0;
 
 /// Parameters of resampling.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Resampling {
-    /// Number of resamples; at least 2000 for an interval of 95 %.
+    /// Number of resamples; an interval of 95 % needs at least 2000.
     pub resamples: u32,
-    /// Seed of the resampling; the same seed gives identical results.
+    /// Seed of the resampling; the same seed always gives identical results.
     pub seed: u64,
     /// Confidence of each single interval.
     pub confidence: Confidence,
 }
 
-/// One quantile of both sides, and its difference.
+/// One quantile on both sides, and its difference.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct QuantileDifference {
     /// The quantile as a fraction: 0.99 is the value that 99 % of the samples do not exceed.
@@ -43,20 +44,20 @@ pub struct QuantileDifference {
     pub baseline: f64,
     /// Value of the quantile in the candidate.
     pub candidate: f64,
-    /// Candidate minus baseline.
+    /// The candidate's value minus the baseline's.
     pub difference: f64,
     /// Interval of the difference; `None` if one side has too few samples to bound this quantile
     /// from above.
     pub interval: Option<Interval>,
-    /// Number of independent samples with as much information about the quantile as the blocks of
-    /// each side; at most the number of samples.
+    /// For each side, the number of independent samples that would give as much information about
+    /// the quantile as the side's blocks give; at most the number of samples.
     pub effective: (f64, f64),
 }
 
-/// Compares `quantiles` (each between 0 and 1) of both sides. The result is empty if a side has
-/// fewer than two blocks with samples.
+/// Compares `quantiles` (fractions between 0 and 1) of both sides. The result is empty if a side
+/// has fewer than two blocks with samples.
 ///
-/// Takes `resamples * blocks * 10` steps per quantile, for any number of samples.
+/// Needs `resamples * blocks * 10` steps per quantile, for any number of samples.
 #[must_use]
 pub fn quantile_differences(
     baseline: &[Tally],
@@ -106,21 +107,22 @@ pub fn quantile_differences(
         .collect()
 }
 
-/// The blocks of one side, reduced to the data that resampling needs.
+/// The blocks of one side, reduced to what resampling needs.
 struct Side {
     samples: u64,
     sizes: Vec<u64>,
     grids: Vec<Grid>,
 }
 
-/// Values around one quantile, with the number of samples at or below each value in each block.
+/// Values around one quantile. For each value and block, the number of the block's samples at or
+/// below the value is stored.
 struct Grid {
     quantile: f64,
     seen: f64,
-    /// Standard deviation of the number of samples up to the quantile.
+    /// Standard deviation of the number of samples at or below the quantile.
     deviation: f64,
     values: Vec<f64>,
-    /// Counts with a row per value and a column per block.
+    /// The counts as a table: a row for each value and a column for each block.
     counts: Vec<u64>,
 }
 
@@ -146,8 +148,8 @@ impl Side {
         })
     }
 
-    /// Returns the effective number of samples: with this many independent samples, the rank of the
-    /// quantile would vary as much as it varies in the blocks.
+    /// Returns the effective number of samples. If there were this many independent samples, the
+    /// rank of the quantile would vary as much as it varies between the blocks.
     fn effective(&self, index: usize) -> f64 {
         let Grid {
             quantile,
@@ -158,7 +160,8 @@ impl Side {
         (quantile * (1.0 - quantile) * (samples / deviation).powi(2)).min(samples)
     }
 
-    /// Draws blocks with replacement, as many as the side has, and returns their quantiles.
+    /// Draws as many blocks as the side has, with replacement, and returns the quantiles of the
+    /// drawn samples.
     fn resample(&self, random: &mut Random) -> Vec<f64> {
         let mut weights = vec![0_u64; self.sizes.len()];
         for _ in 0..self.sizes.len() {
@@ -175,7 +178,7 @@ impl Side {
 impl Grid {
     fn new(blocks: &[&Tally], all: &Tally, quantile: f64) -> Option<Self> {
         let seen = all.quantile(quantile)?;
-        // The number of samples up to the quantile varies between resamples as it varies between
+        // Between resamples, the number of samples up to the quantile varies as much as between
         // blocks.
         let surplus =
             |block: &&Tally| block.count_up_to(seen) as f64 - quantile * block.total() as f64;
@@ -208,7 +211,8 @@ impl Grid {
         })
     }
 
-    /// Returns the smallest value of the grid with enough drawn samples at or below it.
+    /// Returns the quantile of the drawn samples: the smallest value of the grid that has enough
+    /// drawn samples at or below it.
     fn value_at(&self, weights: &[u64], samples: u64) -> f64 {
         let rank = ((self.quantile * samples as f64).ceil() as u64).clamp(1, samples);
         let (mut low, mut high) = (0, self.values.len() - 1);
@@ -252,7 +256,7 @@ mod tests {
         confidence: Confidence::NINETY_FIVE,
     };
 
-    /// Returns blocks of exponential samples. Each block has its own level, so the samples of a
+    /// Returns blocks of exponential samples. Each block has a random level, so the samples of a
     /// block depend on each other.
     fn blocks(seed: u64, count: usize, shift: f64, level_spread: f64) -> Vec<Tally> {
         let mut random = rand_pcg::Pcg64::seed_from_u64(seed);
@@ -277,8 +281,8 @@ mod tests {
             &[0.5],
             RESAMPLING,
         )[0];
-        // The standard error of a median of 50,000 exponentials with mean 1000 is 1000 /
-        // sqrt(50,000) = 4.47, and that of a difference of two such medians is 6.32.
+        // The standard error of a median of 50,000 exponential values with mean 1000 is 1000 /
+        // sqrt(50,000) = 4.47. The standard error of a difference of two such medians is 6.32.
         let width = found.interval.unwrap().width();
         assert!(
             (width / (2.0 * 1.96 * 6.325) - 1.0).abs() < 0.25,
@@ -348,7 +352,7 @@ mod tests {
         );
         assert!(
             effective(5_000.0) < 300.0,
-            "60 levels are hardly more than 60 samples: {}",
+            "60 levels give little more certainty than 60 independent samples: {}",
             effective(5_000.0)
         );
     }
@@ -485,7 +489,8 @@ mod tests {
         );
         for (exact, found) in exact.iter().zip(found) {
             let (bucket, interval) = (found.candidate / 1024.0, found.interval.unwrap());
-            // The grid of looked-up values adds an error of a sixtieth of a standard deviation.
+            // Quantiles are looked up in a grid of values, which adds an error of about a sixtieth
+            // of a standard deviation.
             let limit = bucket + exact.width() / 60.0;
             assert!(
                 (interval.lower - exact.lower).abs() <= limit
@@ -495,7 +500,7 @@ mod tests {
         }
     }
 
-    /// Returns the intervals from the same draws, but visits every sample for each draw.
+    /// Computes the intervals from the same draws, but visits every sample for each draw.
     fn naive(from: &[Tally], to: &[Tally], quantiles: &[f64]) -> Vec<Interval> {
         let mut random = Random::new(RESAMPLING.seed);
         let mut drawn: Vec<Vec<f64>> = vec![Vec::new(); quantiles.len()];

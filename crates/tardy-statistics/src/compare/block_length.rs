@@ -1,4 +1,5 @@
-//! Block length with which a bootstrap keeps the dependence of a series.
+//! Computes the block length with which a bootstrap preserves the dependence between the values of
+//! a series.
 //!
 //! Sources: Politis and White, Econometric Reviews 23, 2004; Patton, Politis and White, Econometric
 //! Reviews 28, 2009 (correction).
@@ -7,20 +8,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::autocorrelation::product_at;
 
-/// Block lengths in values; callers use the next whole number, but at least the period of the load.
+/// Recommended block lengths, in number of values. Callers round them up to a whole number, and use
+/// at least the period of the load.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BlockLength {
-    /// Mean length of blocks with random length.
+    /// Mean block length for a method whose blocks have random lengths.
     pub stationary: f64,
-    /// Length of blocks with equal length.
+    /// Block length for a method whose blocks all have the same length.
     pub circular: f64,
 }
 
-/// Returns the block length for `values` in order of time; `None` for fewer than nine values, or if
-/// all are equal.
+/// Returns the block length for `values` in chronological order; `None` for fewer than nine values,
+/// or if all are equal.
 ///
-/// Takes `n` steps for each lag. The lags reach twice the distance at which correlations vanish,
-/// but at most `sqrt(n)` plus the larger one of `log10(n)` and 5.
+/// Needs `n` steps for each lag. The lags go up to twice the distance at which correlations vanish,
+/// but at most to `sqrt(n)` plus the larger one of `log10(n)` and 5.
 #[must_use]
 pub fn block_length(values: &[f64]) -> Option<BlockLength> {
     let n = values.len() as f64;
@@ -39,8 +41,8 @@ pub fn block_length(values: &[f64]) -> Option<BlockLength> {
     let (mut slope, mut level) = (0.0, square / n);
     for lag in 1..=lags {
         let share = lag as f64 / lags as f64;
-        // The weights form a trapezoid: 1 for the first half of the lags, then falling linearly to
-        // 0.
+        // The weights form a trapezoid: they are 1 for the first half of the lags, and then fall
+        // linearly to 0.
         let weight = if share <= 0.5 {
             1.0
         } else {
@@ -64,7 +66,8 @@ pub fn block_length(values: &[f64]) -> Option<BlockLength> {
     })
 }
 
-/// Returns the first of the earliest `quiet` consecutive lags whose correlations chance explains.
+/// Finds the first `quiet` consecutive lags whose correlations can all be due to chance, and
+/// returns the smallest of these lags.
 fn first_quiet_lag(centred: &[f64], quiet: usize, last_lag: usize) -> Option<usize> {
     let n = centred.len() as f64;
     let limit = 2.0 * (n.log10() / n).sqrt();

@@ -1,11 +1,12 @@
-//! Estimates the maximum that a longer run would have had in the length of a shorter run. Maxima
-//! grow with the length of a run, so maxima of runs of unequal length cannot be compared directly.
+//! Estimates which maximum a longer run would have had if it had been as short as the run with
+//! which it is compared. Maxima grow with the length of a run, so the maxima of runs with different
+//! lengths cannot be compared directly.
 
 use statrs::function::gamma::ln_gamma;
 
 use crate::tally::Tally;
 
-/// Returns the median of the largest of `draws` samples that are drawn from `tally` without
+/// Returns the median of the maximum of `draws` samples that are drawn from `tally` without
 /// replacement; `None` if `draws` is 0 or exceeds the number of samples.
 ///
 /// `P(max <= x) = C(N(x), draws) / C(n, draws)`, where `N(x)` is the number of samples up to `x`.
@@ -58,8 +59,8 @@ mod tests {
     #[test]
     fn a_tenth_of_many_millions_leaves_the_largest_ones_out() {
         let tally = Tally::from_counts([(1.0, 65_500_000 - 7), (2.0, 4), (3.0, 3)]);
-        // The three largest samples are all omitted with probability 0.9^3 = 0.729, the seven
-        // largest with probability 0.478, which is below a half.
+        // With probability 0.9^3 = 0.729, none of the three largest samples is drawn. With
+        // probability 0.478, which is below one half, none of the seven largest samples is drawn.
         assert_eq!(median_maximum(&tally, 6_550_000), Some(2.0));
     }
 }

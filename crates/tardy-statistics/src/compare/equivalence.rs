@@ -1,8 +1,8 @@
 //! Turns an interval and the user's margin into a verdict.
 //!
-//! The verdict names the region that contains the whole interval: better, worse, or equivalent
+//! The verdict names the region in which the whole interval lies: better, worse, or equivalent
 //! within the margin. If the interval overlaps several regions, the verdict is inconclusive, and
-//! states how much data would decide.
+//! states how much more data a decision needs.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,8 +20,8 @@ pub enum Equivalence {
     Equivalent,
     /// The interval overlaps more than one of these regions.
     Inconclusive {
-        /// Which multiple of the data would decide, approximately, if the estimate is right; `None`
-        /// if the estimate lies at the margin.
+        /// Approximate factor by which the amount of data must grow to decide the comparison,
+        /// provided that the estimate is right; `None` if the estimate lies at the margin.
         data_needed: Option<f64>,
     },
 }
@@ -29,7 +29,7 @@ pub enum Equivalence {
 /// Judges `difference` with its `interval` against `margin`, which is in the same unit and not
 /// negative.
 ///
-/// With a margin of 0, any difference matters, and "equivalent" is impossible.
+/// If the margin is 0, any difference matters, and the verdict is almost never "equivalent".
 #[must_use]
 pub fn equivalence(difference: f64, interval: Interval, margin: f64) -> Equivalence {
     let margin = margin.abs();
@@ -46,8 +46,9 @@ pub fn equivalence(difference: f64, interval: Interval, margin: f64) -> Equivale
     }
 }
 
-/// Returns which multiple of the data would decide. Intervals shrink with the square root of the
-/// amount of data, and the longer half must become shorter than the distance to the nearest limit.
+/// Returns the factor by which the amount of data must grow for a decision. The length of an
+/// interval is inversely proportional to the square root of the amount of data. So the longer half
+/// of the interval must become shorter than the distance from the estimate to the nearest limit.
 fn data_needed(difference: f64, interval: Interval, margin: f64) -> Option<f64> {
     let reach = (interval.upper - difference).max(difference - interval.lower);
     let way = (difference.abs() - margin).abs();
@@ -76,7 +77,7 @@ mod tests {
 
     #[test]
     fn an_open_question_says_what_it_would_take() {
-        // 5 +- 4 against a margin of 3: the half width must fall below 2.
+        // The difference is 5 +- 4 and the margin is 3, so the half width must fall below 2.
         assert_eq!(
             judge(1.0, 9.0, 3.0),
             Equivalence::Inconclusive {

@@ -1,28 +1,29 @@
-//! Tests whether the runs of two sides differ by more than random relabelling would produce. The
-//! test assumes only that runs are exchangeable. The test needs no particular distribution and no
-//! large numbers of runs.
+//! Tests whether the runs of two sides differ by more than they would if each run were assigned to
+//! a side at random. The test assumes only that runs are exchangeable. It needs no particular
+//! distribution and no large numbers of runs.
 
 use serde::{Deserialize, Serialize};
 
 use super::random::Random;
 
-/// Up to this number of splits, all splits are tried. If there are more, this number of splits is
-/// drawn.
+/// A split is a way to divide all runs into two sides. If there are at most this many splits, all
+/// are tried. If there are more, this number of splits is drawn at random.
 const SPLITS_MAX: u64 = 100_000;
 
-/// The outcome of relabelling.
+/// The result of the test.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Permutation {
     /// Mean of the candidate's runs minus mean of the baseline's runs.
     pub difference: f64,
-    /// Share of splits with a difference at least as far from 0 as that of the observed split. The
-    /// observed split is included.
+    /// Share of splits whose difference is at least as far from 0 as that of the observed split.
+    /// The observed split is included.
     pub probability: f64,
-    /// Whether all splits were tried. Otherwise, splits were drawn from the seed.
+    /// Whether all possible splits were tried. If not, splits were drawn at random with the seed.
     pub exact: bool,
 }
 
-/// Compares one number per run, two-sided. `None` if a side is empty or a number is not finite.
+/// Compares one number per run, with a two-sided test. `None` if a side is empty or a number is not
+/// finite.
 #[must_use]
 pub fn permutation(baseline: &[f64], candidate: &[f64], seed: u64) -> Option<Permutation> {
     let all: Vec<f64> = baseline.iter().chain(candidate).copied().collect();
@@ -33,8 +34,8 @@ pub fn permutation(baseline: &[f64], candidate: &[f64], seed: u64) -> Option<Per
     let (size, rest) = (candidate.len() as f64, baseline.len() as f64);
     let difference_of = |sum: f64| sum / size - (total - sum) / rest;
     let difference = difference_of(candidate.iter().sum());
-    // Sums in another order differ in the last digit. The tolerance makes splits with the same
-    // exact sum count as equal.
+    // If the same numbers are added in another order, the last digit of the sum can differ. The
+    // tolerance makes splits with equal exact sums count as equal.
     let limit = difference.abs() - 1e-12 * all.iter().map(|value| value.abs()).sum::<f64>();
     let extreme = |sum: f64| difference_of(sum).abs() >= limit;
     let splits =
@@ -51,7 +52,7 @@ pub fn permutation(baseline: &[f64], candidate: &[f64], seed: u64) -> Option<Per
 }
 
 /// Returns the probability that the maxima of all `later` runs exceed the maxima of all `earlier`
-/// runs, if nothing changed in between.
+/// runs by chance, that is, if nothing changed in between.
 #[must_use]
 pub fn all_above_by_chance(earlier: u64, later: u64) -> f64 {
     let n = earlier.saturating_add(later);
@@ -65,7 +66,7 @@ fn splits(all: u64, some: u64) -> Option<u64> {
     (1..=some.min(all - some)).try_fold(1_u64, |ways, i| Some(ways.checked_mul(all - i + 1)? / i))
 }
 
-/// Counts the choices of `left` values for which the total of `sum` and the values is extreme.
+/// Counts the ways to choose `left` of `values` such that `sum` plus the chosen values is extreme.
 fn count_extreme(values: &[f64], left: usize, sum: f64, extreme: &impl Fn(f64) -> bool) -> u64 {
     if left == 0 {
         return u64::from(extreme(sum));
@@ -84,14 +85,14 @@ fn share_of_drawn(
     let mut random = Random::new(seed);
     let mut count = 0_u64;
     for _ in 0..SPLITS_MAX {
-        // Draws a subset by shuffling only the first `size` elements.
+        // Draws a random subset by shuffling only the first `size` elements.
         for place in 0..size {
             let other = place + random.below(values.len() - place);
             values.swap(place, other);
         }
         count += u64::from(extreme(values[..size].iter().sum()));
     }
-    // The observed split counts too, so the probability is never 0.
+    // The observed split also counts, so the probability is never 0.
     (count + 1) as f64 / (SPLITS_MAX + 1) as f64
 }
 
@@ -129,8 +130,8 @@ mod tests {
         let found = permutation(&a, &b, 9).unwrap();
         assert!(!found.exact);
         assert_eq!(found, permutation(&a, &b, 9).unwrap());
-        // The mean is 3 and the standard error from the pooled values is 1.72, so the normal law
-        // gives a probability of 0.080.
+        // The mean is 3, and the standard error computed from the pooled values is 1.72, so the
+        // normal distribution gives a probability of 0.080.
         assert!((found.probability - 0.08).abs() < 0.01, "{found:?}");
     }
 

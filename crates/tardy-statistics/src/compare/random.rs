@@ -1,5 +1,5 @@
-//! The random numbers of resampling. A seed gives the same numbers on every machine and with every
-//! version of the libraries.
+//! Random numbers for resampling. The same seed gives the same numbers on every machine and with
+//! every version of the libraries.
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
@@ -11,8 +11,8 @@ impl Random {
         Self(Pcg64::seed_from_u64(seed))
     }
 
-    /// Returns a number below `end`, by multiplication. Probabilities differ by less than `end` in
-    /// 2^64.
+    /// Returns a random number below `end`, computed by a multiplication. The probabilities of two
+    /// numbers differ by less than `end` / 2^64.
     pub(super) fn below(&mut self, end: usize) -> usize {
         ((u128::from(self.0.next_u64()) * end as u128) >> 64) as usize
     }

@@ -1,8 +1,10 @@
-//! Rank tests, for any distribution, that detect which side tends to have larger values. Rank tests
-//! suit the body of a distribution; its tail is only a thousandth of all ranks.
+//! Computes rank tests, which detect which side tends to have larger values, for any distribution.
+//! Rank tests are suitable for the body of a distribution, but not for its tail, which is only a
+//! thousandth of all ranks.
 //!
-//! With a million samples, the probabilities are 0. Reports should therefore show the effect: the
-//! probability that a value of one side exceeds a value of the other.
+//! With a million samples, the probabilities from these tests are 0. Reports should therefore show
+//! how large the effect is: the probability that a value of one side exceeds a value of the other
+//! side.
 
 use serde::{Deserialize, Serialize};
 use statrs::function::erf::erfc;
@@ -11,7 +13,7 @@ use crate::merged::{Step, steps};
 use crate::student;
 use crate::tally::Tally;
 
-/// Ranks of the candidate's values among the baseline's values.
+/// Results of the rank tests of the candidate's and the baseline's values.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ranks {
     /// Probability that a value of the candidate exceeds a value of the baseline. Equal values
@@ -20,13 +22,14 @@ pub struct Ranks {
     /// Mann and Whitney's statistic of the baseline: the number of pairs in which the baseline's
     /// value is larger.
     pub mann_whitney: f64,
-    /// Probability of Mann and Whitney's test if both distributions are equal, from the normal law
-    /// with corrections for ties and continuity.
+    /// Probability of Mann and Whitney's test, under the hypothesis that both distributions are
+    /// equal. It comes from the normal distribution, with corrections for ties and continuity.
     pub mann_whitney_probability: f64,
-    /// Brunner and Munzel's statistic, for distributions that may differ in spread; `None` if the
-    /// samples do not overlap.
+    /// Brunner and Munzel's statistic, which is also valid if the spreads of the two sides differ;
+    /// `None` if the samples do not overlap.
     pub brunner_munzel: Option<f64>,
-    /// Probability of Brunner and Munzel's test if neither side tends to be larger.
+    /// Probability of Brunner and Munzel's test, under the hypothesis that neither side tends to be
+    /// larger.
     pub brunner_munzel_probability: Option<f64>,
 }
 

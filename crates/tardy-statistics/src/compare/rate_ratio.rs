@@ -1,8 +1,8 @@
-//! Ratio of the deadline misses of two sides.
+//! Compares how often two sides miss deadlines, by the ratio of their rates.
 //!
-//! If both sides have the same rate, whatever it is, and the total number of misses is given, the
-//! number of misses on one side is binomial. The test is therefore exact, and works with few
-//! misses. Source: Przyborowski and Wilenski, Biometrika 31, 1940.
+//! If both sides have the same rate, the number of misses on one side, given the total number of
+//! misses, has a binomial distribution. This is true whatever the rate is. The test is therefore
+//! exact, and works even with few misses. Source: Przyborowski and Wilenski, Biometrika 31, 1940.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,30 +10,31 @@ use crate::confidence::{Confidence, Interval};
 use crate::incomplete_beta::incomplete_beta;
 use crate::proportion::proportion_interval;
 
-/// Misses and opportunities of one side. If misses cluster, both may be effective numbers, which
-/// need not be whole.
+/// The misses of one side, and how often the side could have missed. If misses cluster, both may be
+/// effective numbers, which need not be whole numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct MissCount {
     /// Number of misses, or of clusters of misses.
     pub events: f64,
-    /// Number of samples, or a time.
+    /// The exposure: a number of samples, or a length of time.
     pub exposure: f64,
 }
 
-/// The miss rate of the candidate divided by that of the baseline.
+/// The miss rate of the candidate divided by the miss rate of the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RateRatio {
-    /// The ratio, which is below 1 if the candidate misses less, and infinite if only the candidate
-    /// missed; `None` if neither side missed.
+    /// The ratio. It is below 1 if the candidate misses less often, infinite if only the candidate
+    /// missed, and `None` if neither side missed.
     pub ratio: Option<f64>,
     /// Interval of the ratio; 0 to infinity if neither side missed.
     pub interval: Interval,
-    /// Probability of a split that is at least as uneven, in either direction, if both rates are
-    /// equal.
+    /// Probability that the misses are divided between the sides at least as unevenly, in either
+    /// direction, if both rates are equal.
     pub probability: f64,
 }
 
-/// Compares the rates of two sides. If a side has no exposure, the result is unbounded.
+/// Compares the rates of two sides. If a side has no exposure (no samples or no time), the result
+/// is unbounded.
 #[must_use]
 pub fn rate_ratio(baseline: MissCount, candidate: MissCount, confidence: Confidence) -> RateRatio {
     let nothing = RateRatio {
@@ -54,13 +55,15 @@ pub fn rate_ratio(baseline: MissCount, candidate: MissCount, confidence: Confide
     if !usable(baseline) || !usable(candidate) || total == 0.0 {
         return nothing;
     }
-    // Both shares are computed separately, because 1 minus a share close to 1 has too few digits.
+    // The shares of both sides are computed separately: if one share is close to 1, subtracting it
+    // from 1 would lose digits.
     let share = |side: MissCount| proportion_interval(side.events, total, confidence);
     let (of_baseline, of_candidate) = (share(baseline), share(candidate));
     let per_exposure = baseline.exposure / candidate.exposure;
     let exposure = baseline.exposure + candidate.exposure;
-    // The probability that a side has at least its number of events, if each event falls on a side
-    // in proportion to the exposure. "At least" on one side means "at most" on the other.
+    // Returns the probability that a side has at least its observed number of events, if the events
+    // are divided between the sides in proportion to the exposures. The other side then has at most
+    // its observed number.
     let at_least = |side: MissCount, other: MissCount| match side.events {
         0.0 => 1.0,
         events => incomplete_beta(

@@ -1,5 +1,5 @@
-//! Relative slowdown of one side, for times of builds and operations. Such times are positive, and
-//! vary in proportion to their level.
+//! Computes the relative slowdown of one side, from the times of builds or operations. Such times
+//! are positive, and vary in proportion to their level.
 
 use crate::confidence::{Confidence, Interval};
 use crate::estimate::Estimate;
@@ -8,8 +8,8 @@ use crate::moments::Moments;
 use super::welch::welch;
 
 /// Returns the ratio of the arithmetic means of `candidate` and `baseline`, minus one
-/// (mckenney2009's "throughput advantage"). The interval is Welch's for the means of the
-/// logarithms; it is absent unless both sides have two values and vary. Returns `None` if a side
+/// (mckenney2009's "throughput advantage"). The interval is Welch's interval for the means of the
+/// logarithms. It is absent unless both sides have two values that differ. Returns `None` if a side
 /// has no value or a value that is not positive.
 #[must_use]
 pub fn slowdown(baseline: &[f64], candidate: &[f64], confidence: Confidence) -> Option<Estimate> {

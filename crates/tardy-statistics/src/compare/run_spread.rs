@@ -5,16 +5,17 @@
 //! other running programs. A single run cannot show its level, so the samples of two runs can
 //! differ significantly although nothing was changed between them.
 //!
-//! A single run is therefore assumed to be off by 8.5 %. With this value, fewer than 5 % of pairs
-//! get a wrong verdict if the levels of their runs spread by 10 %. A true increase of 50 % is found
-//! in more than 95 % of pairs if the levels spread by 5 %. With one percentage point more or less,
-//! one of these two statements is false. Levels are factors, so the spread widens the ratio of two
-//! runs, not their difference. As a consequence, one run per side is never equivalent within 10 %
-//! by default.
+//! A single run is therefore assumed to deviate with a standard deviation of 8.5 %. With this
+//! value, fewer than 5 % of pairs get a wrong verdict if the levels of their runs spread by 10 %. A
+//! true increase of 50 % is found in more than 95 % of pairs if the levels spread by 5 %. If the
+//! assumed deviation were one percentage point larger or smaller, one of these two statements would
+//! be false. Levels are factors, so the spread widens the ratio of two runs, not their difference.
+//! As a consequence, two single runs are by default never equivalent within a margin of 10 %.
 //!
-//! Few runs also give evidence about the spread: two or three runs per side can show a larger
-//! spread, and four runs measure it. The same spread applies to the rate of misses: its interval
-//! covers the counts at a deadline that is shorter or longer by the spread.
+//! A few runs also give evidence about the spread: two or three runs per side can show that the
+//! spread is larger than assumed, and four runs measure it. The same spread applies to the rate of
+//! misses. For this, the interval of the rate covers the numbers of misses that result if the
+//! deadline is shorter or longer by the spread.
 
 use crate::compare::equivalence::Equivalence;
 use crate::confidence::{Confidence, Interval};
@@ -25,20 +26,21 @@ use crate::student;
 /// Assumed standard deviation between runs, as a fraction of the level, if it was not measured.
 ///
 /// At a margin of 5 %, false alarms stay below 5 % for pairs of runs whose levels spread by 10 %. A
-/// true increase of 50 % is found in about 95 % of the pairs if the levels spread by 5 %. A smaller
-/// value breaks the first promise, a larger one the second (`compare` in docs/proof-archive.md).
+/// true increase of 50 % is found in about 95 % of the pairs if the levels spread by 5 %. With a
+/// smaller value, the first statement is false; with a larger value, the second is false (`compare`
+/// in docs/proof-archive.md).
 pub const UNKNOWN_SPREAD: f64 = 0.085;
-/// Largest multiple of the data that is advised. Beyond it, the estimate is too uncertain to be
-/// useful, and measuring would take too long.
+/// Largest factor by which users are advised to lengthen a measurement. A larger factor is too
+/// uncertain to be useful, and measuring would take too long.
 pub const FACTOR_MAX: f64 = 20.0;
 
-/// How far differing levels extend an interval on each side of a difference. Both values are at
+/// How far the spread between runs extends an interval on each of its two sides. Both values are at
 /// least zero.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Reach {
-    /// Extension towards smaller differences.
+    /// How far the interval is extended towards smaller differences.
     pub below: f64,
-    /// Extension towards larger differences.
+    /// How far the interval is extended towards larger differences.
     pub above: f64,
 }
 
@@ -47,7 +49,7 @@ impl Reach {
         self.below.max(self.above)
     }
 
-    /// Returns whether differing levels extend the interval on neither side.
+    /// Returns whether the spread does not widen the interval at all.
     #[must_use]
     pub fn is_none(self) -> bool {
         self.longest() <= 0.0
@@ -57,9 +59,9 @@ impl Reach {
 /// Returns by how much a spread of `share` between runs extends the interval of a difference. Each
 /// side is given by its level and its number of runs.
 ///
-/// The level of a run is a factor, so the interval is computed for the ratio of the two sides. If a
-/// level is not positive, there is no ratio, and the errors of both levels are added as independent
-/// errors.
+/// The level of a run is treated as a factor, so the interval is computed for the ratio of the two
+/// sides. If a level is not positive, the ratio does not exist, and the errors of both levels are
+/// added as independent errors.
 #[must_use]
 pub fn reach(
     share: f64,
@@ -84,7 +86,7 @@ pub fn reach(
     }
 }
 
-/// Returns the standard deviation between the runs of one side, as a fraction of the level. The
+/// Returns the standard deviation between runs of the same side, as a fraction of the level. The
 /// deviation is estimated from both sides together. Returns `None` if no side has two runs, or if a
 /// value is not positive.
 #[must_use]
@@ -93,8 +95,9 @@ pub fn estimate(baseline: &[f64], candidate: &[f64]) -> Option<f64> {
     Some(deviation)
 }
 
-/// Returns the interval of the difference of a few runs, by Student's t on the logarithms of their
-/// values, or on the values if one of them is not positive. `None` if no side has two runs.
+/// Returns the interval of the difference between two sides that have only a few runs, by Student's
+/// t. It is computed from the logarithms of the runs' values, or from the values themselves if one
+/// of them is not positive. Returns `None` if no side has two runs.
 #[must_use]
 pub fn interval_of_few(
     baseline: &[f64],
@@ -125,8 +128,9 @@ pub fn interval_of_few(
     }
 }
 
-/// Returns `interval`, widened on both sides of `difference`. The distance to each end is
-/// multiplied by `factor`, and combined with `reach` as an independent error.
+/// Returns `interval`, widened on both sides of `difference`. First, the distance from the
+/// difference to each end is multiplied by `factor`. Then `reach` is added as an independent error:
+/// the result is the root of the sum of the squares.
 #[must_use]
 pub fn widened(difference: f64, interval: Interval, factor: f64, reach: Reach) -> Interval {
     let half = |half: f64, reach: f64| (factor * half).hypot(reach);
@@ -136,9 +140,9 @@ pub fn widened(difference: f64, interval: Interval, factor: f64, reach: Reach) -
     }
 }
 
-/// Returns which multiple of the samples would decide an inconclusive comparison. `None` if no
-/// multiple up to [`FACTOR_MAX`] would, because the levels of the runs differ too much or the
-/// difference is too close to the margin.
+/// Returns the factor by which the number of samples must grow to decide an inconclusive
+/// comparison. Returns `None` if no factor up to [`FACTOR_MAX`] decides the comparison, because the
+/// levels of the runs differ too much, or the difference is too close to the margin.
 #[must_use]
 pub fn samples_that_decide(
     found: Equivalence,
@@ -167,8 +171,8 @@ fn logarithms(values: &[f64]) -> Option<Vec<f64>> {
         .collect()
 }
 
-/// Returns the common standard deviation of both sides, each around its own mean, and its degrees
-/// of freedom.
+/// Returns the common standard deviation of both sides, around the mean of each side, and its
+/// degrees of freedom.
 fn pooled_deviation(baseline: &[f64], candidate: &[f64]) -> Option<(f64, f64)> {
     let squares = |values: &[f64]| {
         let moments: Moments = values.iter().copied().collect();
@@ -277,8 +281,8 @@ mod tests {
                 reach,
             )
         };
-        // 5 +- 4 against 3: the interval must become half as wide, which needs four times the
-        // samples.
+        // The difference is 5 +- 4 and the margin is 3. The interval must become half as wide,
+        // which needs four times the samples.
         assert_eq!(advice(5.0, 4.0, 0.0), Some(4.0));
         assert_eq!(
             advice(5.0, 4.0, 2.5),

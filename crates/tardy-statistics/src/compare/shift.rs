@@ -1,16 +1,18 @@
-//! The shift between two sides: the median of all differences between their runs, with an exact
-//! interval.
+//! Computes the shift between two sides, with an exact interval. The shift is the median of all
+//! differences between a run of one side and a run of the other side.
 //!
-//! The input is one number per run, such as its 99.99 % quantile or its maximum at equal length,
-//! because the run is the unit of repetition. Source: Hodges and Lehmann, Annals of Mathematical
-//! Statistics 34, 1963. The interval inverts Mann and Whitney's test.
+//! The input has one number per run, because the run is what was repeated. The number is, for
+//! example, the 99.99 % quantile, or the maximum that is expected if all runs have the same length.
+//! Source: Hodges and Lehmann, Annals of Mathematical Statistics 34, 1963. The interval is found by
+//! inverting Mann and Whitney's test.
 
 use serde::{Deserialize, Serialize};
 
 use crate::confidence::{Confidence, Interval};
 use crate::profile::normal_deviate;
 
-/// Maximum number of pairs for the exact law. For more pairs, the normal law is used.
+/// Maximum number of pairs of runs for which the exact distribution is used. For more pairs, the
+/// normal distribution is used.
 const EXACT_PAIRS_MAX: usize = 2500;
 
 /// The shift between the baseline and the candidate.
@@ -18,12 +20,13 @@ const EXACT_PAIRS_MAX: usize = 2500;
 pub struct Shift {
     /// Median of all differences, candidate minus baseline.
     pub shift: f64,
-    /// The interval, which is infinite on both sides if there are too few runs for the confidence.
-    /// 95 % needs four runs per side.
+    /// The interval. It is infinite on both sides if there are too few runs for the confidence; 95
+    /// % needs four runs per side.
     pub interval: Interval,
 }
 
-/// Returns the shift; `None` if a side is empty. The function needs memory for all pairs.
+/// Returns the shift; `None` if a side is empty. The function needs memory for the differences of
+/// all pairs.
 #[must_use]
 pub fn shift(baseline: &[f64], candidate: &[f64], confidence: Confidence) -> Option<Shift> {
     let mut differences: Vec<f64> = candidate
@@ -49,11 +52,11 @@ pub fn shift(baseline: &[f64], candidate: &[f64], confidence: Confidence) -> Opt
     Some(Shift { shift, interval })
 }
 
-/// The ratio of the candidate's numbers to the baseline's numbers, by ranks.
+/// How the candidate's numbers relate to the baseline's: their ratio, from the ranks of all ratios.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ratio {
-    /// Median of all ratios, candidate to baseline; infinite if most numbers of the baseline are 0,
-    /// `None` if both sides contain only 0.
+    /// Median of all ratios of the candidate's to the baseline's numbers; infinite if most numbers
+    /// of the baseline are 0, `None` if both sides contain only 0.
     pub ratio: Option<f64>,
     /// Interval of the ratio; 0 to infinity if there are too few runs for the confidence.
     pub interval: Interval,
@@ -99,9 +102,9 @@ pub fn shift_ratio(baseline: &[f64], candidate: &[f64], confidence: Confidence) 
     Ratio { ratio, interval }
 }
 
-/// Returns how many of the ordered differences lie outside the interval on each side: the largest k
-/// for which P(statistic <= k) is at most half of the error probability. `None` if even P(statistic
-/// <= 0) is larger.
+/// Returns how many of the ordered differences lie outside the interval on each side. This number
+/// follows from the largest k for which P(statistic <= k) is at most half of the error probability.
+/// Returns `None` if even P(statistic <= 0) is larger than that.
 fn pairs_left_out(n: usize, m: usize, confidence: Confidence) -> Option<usize> {
     let miss = confidence.miss() / 2.0;
     if n * m > EXACT_PAIRS_MAX {
@@ -125,8 +128,8 @@ fn pairs_left_out(n: usize, m: usize, confidence: Confidence) -> Option<usize> {
 /// Returns the probabilities of the values 0 to `n * m` of Mann and Whitney's statistic, without
 /// ties.
 fn mann_whitney_law(n: usize, m: usize) -> Vec<f64> {
-    // The recursion distinguishes which side has the largest value. The recursion uses
-    // probabilities, because counts could overflow.
+    // The recursion distinguishes two cases: the largest value is on one side, or on the other. It
+    // uses probabilities, because counts could overflow.
     let mut rows: Vec<Vec<f64>> = vec![vec![1.0]; m + 1];
     for i in 1..=n {
         for j in 1..=m {
@@ -154,8 +157,8 @@ mod tests {
 
     #[test]
     fn the_law_of_small_samples_is_met() {
-        // With 4 runs per side, there are 70 orders. The numbers of orders that give the statistic
-        // 0, 1, 2, ... are 1, 1, 2, 3, 5, 5, 7, 7, 8, ...
+        // With 4 runs per side, there are 70 ways to order them. The numbers of ways that give the
+        // statistic 0, 1, 2, ... are 1, 1, 2, 3, 5, 5, 7, 7, 8, ...
         let law = mann_whitney_law(4, 4);
         assert_eq!(law.len(), 17);
         for (probability, count) in law
@@ -260,8 +263,8 @@ mod tests {
 
     #[test]
     fn the_normal_law_takes_over_where_the_exact_one_ends() {
-        // Between 49 * 51 pairs, with the exact law, and 51 * 51 pairs, with the normal law, the
-        // number grows by about 44.
+        // The exact distribution is used for 49 * 51 pairs, and the normal distribution for 51 * 51
+        // pairs. From the first case to the second, the number of omitted pairs grows by about 44.
         let (exact, normal) = (
             pairs_left_out(49, 51, Confidence::NINETY_FIVE),
             pairs_left_out(51, 51, Confidence::NINETY_FIVE),

@@ -1,5 +1,5 @@
-//! The difference of two means with unequal variances (Welch, Biometrika 34, 1947). The test suits
-//! totals and build times, but not tails.
+//! Computes the difference of two means with unequal variances (Welch, Biometrika 34, 1947). The
+//! test is suitable for totals and build times, but not for the tails of distributions.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,13 +16,14 @@ pub struct Welch {
     pub interval: Interval,
     /// The difference divided by its standard error.
     pub statistic: f64,
-    /// Degrees of freedom, which need not be whole.
+    /// Degrees of freedom, which need not be a whole number.
     pub freedom: f64,
-    /// Probability of a statistic at least as far from 0 if the means are equal.
+    /// Probability that the statistic is at least this far from 0 if the means are equal.
     pub probability: f64,
 }
 
-/// Returns the difference; `None` unless both sides have two values and at least one side varies.
+/// Returns the difference; `None` unless both sides have at least two values and the values of at
+/// least one side vary.
 #[must_use]
 pub fn welch(baseline: &Moments, candidate: &Moments, confidence: Confidence) -> Option<Welch> {
     let share = |side: &Moments| Some(side.variance()? / side.count() as f64);
@@ -65,7 +66,7 @@ mod tests {
         assert!((found.statistic + 2.959_479_4).abs() < 5e-8, "{found:?}");
         assert!((found.freedom - 80.784_889).abs() < 5e-7, "{found:?}");
         assert!((found.probability - 0.004_042_53).abs() < 5e-9, "{found:?}");
-        // An interval with a confidence of 1 minus the test's probability ends at 0.
+        // At a confidence of 1 minus the test's probability, one end of the interval is 0.
         let edge = welch(
             &last,
             &first,

@@ -1,4 +1,4 @@
-//! One check with its numbers, its limit, and the sentence for a report.
+//! One check with its numbers, its limit, and the sentence for reports.
 
 use std::fmt;
 
@@ -11,19 +11,19 @@ use crate::runs_test::RunsTest;
 use crate::stationarity::Kpss;
 use crate::threshold::EXCEEDANCES_MIN;
 
-/// Minimum probability in the tests of order and of halves. Each of them rejects one good series in
-/// a hundred.
+/// Minimum probability in the test of random order and in the test that compares the two halves.
+/// Each of these two tests rejects one good series in a hundred.
 const TIME_PROBABILITY_MIN: f64 = 0.01;
 /// Minimum probability in the test of the fit. The test rejects one true model in twenty.
 const FIT_PROBABILITY_MIN: f64 = 0.05;
-/// Maximum correlation, which hardly changes a bound: with it, the effective number of samples is
-/// two thirds of their number.
+/// Maximum correlation. A correlation of this size hardly changes a bound, because the effective
+/// number of samples is still two thirds of their number.
 const CORRELATION_MAX: f64 = 0.2;
-/// Maximum deviation of the number of records, or of a correlation, in standard deviations of
-/// independent values.
+/// Maximum deviation of the number of records, or of a correlation; the unit is the standard
+/// deviation for independent values.
 const DEVIATIONS_MAX: f64 = 3.3;
-/// Shape from which the variance is infinite. Such data are a mixture or drift, and not the
-/// distribution of a latency.
+/// Smallest shape at which the variance is infinite. Data with such a shape are a mixture, or they
+/// drift; no latency has this distribution.
 const SHAPE_MAX: f64 = 0.5;
 /// Maximum ratio of a model's horizon to the measured length.
 const HORIZON_RATIO_MAX: f64 = 100.0;
@@ -37,25 +37,25 @@ pub enum Check {
         /// Number of independent excursions above the threshold.
         clusters: u64,
     },
-    /// How strongly exceedances cluster. This check always passes, because clusters are replaced by
-    /// their largest value.
+    /// How strongly exceedances cluster. This check always passes, because the fit uses only the
+    /// largest value of each cluster.
     Clusters {
-        /// The extremal index; 1 if every exceedance is alone.
+        /// The extremal index; 1 if exceedances do not cluster.
         extremal_index: f64,
-        /// Number of exceedances before clusters were replaced.
+        /// Number of exceedances, before each cluster is replaced by its largest value.
         exceedances: u64,
     },
-    /// Whether block maxima do not predict later block maxima.
+    /// Whether block maxima are uncorrelated with earlier block maxima.
     Independence {
-        /// The largest magnitude of the correlations of block maxima with those 1 to 10 blocks
-        /// earlier.
+        /// The largest absolute correlation between block maxima and the block maxima 1 to 10
+        /// blocks earlier.
         largest: f64,
         /// The number of block maxima.
         blocks: u64,
     },
     /// Whether block maxima above and below their median follow each other in random order.
     Order(RunsTest),
-    /// Whether block maxima stay at one level.
+    /// Whether the level of block maxima is constant.
     Level(Kpss),
     /// Whether new maxima are as rare as in independent values.
     Records(Records),
@@ -63,19 +63,19 @@ pub enum Check {
     Halves {
         /// The Kolmogorov-Smirnov distance.
         distance: f64,
-        /// Probability of a distance at least as large by chance.
+        /// Probability that chance alone makes the distributions differ at least as much.
         probability: f64,
     },
     /// Whether the tail has a finite variance.
     Shape {
-        /// Shape of the fit.
+        /// Shape of the fitted distribution.
         shape: f64,
     },
-    /// Whether the fit describes the excesses.
+    /// Whether the fitted distribution describes the excesses.
     Fit {
         /// Anderson and Darling's statistic; for rounded data, chi-square.
         statistic: f64,
-        /// Probability of a statistic at least as large if the model is true.
+        /// Probability that the statistic is at least as large if the model is true.
         probability: f64,
     },
     /// Whether the largest values belong to the same tail as the values below them.
@@ -87,7 +87,7 @@ pub enum Check {
         /// The horizon divided by the number of measured samples.
         ratio: f64,
     },
-    /// A check that could not be made, which counts as failed.
+    /// A check that could not be made; it counts as failed.
     Unmeasured { what: String },
 }
 

@@ -1,5 +1,5 @@
-//! The check that needs no assumption: a fit of the first half of the time predicts how many
-//! clusters of the second half exceed a level.
+//! A check without assumptions: a fit to the first half of the time predicts how many clusters in
+//! the second half exceed a level.
 
 use std::fmt;
 
@@ -10,20 +10,21 @@ use crate::confidence::{Confidence, Interval};
 use crate::gpd::return_level::Tail;
 use crate::incomplete_gamma::incomplete_gamma;
 
-/// Minimum number of clusters in the first half for a prediction.
+/// Minimum number of clusters that the first half needs for a prediction.
 const CLUSTERS_MIN: usize = 25;
-/// Maximum number of predicted exceedances in the second half. The level is then well above the
-/// threshold, and is still exceeded often enough to count.
+/// Maximum number of exceedances that are predicted for the second half. With this number, the
+/// level is well above the threshold, and still low enough to be exceeded often enough for a count.
 const EXPECTED_MAX: f64 = 10.0;
-/// Smallest probability at which a count still agrees with the prediction. The prediction is an
-/// interval; the test uses the end that is closest to the count.
+/// Minimum probability of the observed count under the prediction. The predicted level is an
+/// interval; the test uses the end of the interval at which the count and the prediction agree
+/// best.
 const PROBABILITY_MIN: f64 = 0.01;
 
-/// A prediction, and what happened.
+/// A prediction, and the observed numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct HoldOut {
-    /// The level that the second half should exceed `expected` times, from the fit of the first
-    /// half. The interval is the error of the fit.
+    /// The second half is expected to exceed this level `expected` times, according to the fit of
+    /// the first half. The level is an interval, because the fit has an error.
     pub level: Interval,
     /// Predicted number of clusters above the level.
     pub expected: f64,
@@ -34,8 +35,8 @@ pub struct HoldOut {
 }
 
 impl HoldOut {
-    /// Returns whether a Poisson number with the predicted mean agrees with the counts at some
-    /// level within the interval.
+    /// Returns whether, at some level within the interval, the observed count agrees with a Poisson
+    /// number that has the predicted mean.
     #[must_use]
     pub fn passed(&self) -> bool {
         let at_least = |count: u64| {
@@ -68,7 +69,7 @@ impl fmt::Display for HoldOut {
     }
 }
 
-/// Returns the check; `None` if the first half has too few clusters or no fit.
+/// Returns the check; `None` if the first half has too few clusters or cannot be fitted.
 pub(super) fn hold_out(
     maxima: &[(u64, f64)],
     evidence: &Evidence<'_>,

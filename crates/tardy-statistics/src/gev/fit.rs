@@ -20,7 +20,7 @@ pub struct GevFit {
     /// Negative log-likelihood of the maxima under the model.
     pub negative_log_likelihood: f64,
     /// Covariance of location, scale and shape, in this order. `None` for a shape of -1/2 or below,
-    /// for which it does not describe the error.
+    /// because the covariance then does not describe the error.
     pub covariance: Option<[[f64; 3]; 3]>,
 }
 
@@ -31,17 +31,18 @@ pub struct GumbelFit {
     pub model: Gev,
     /// Negative log-likelihood of the maxima under the model.
     pub negative_log_likelihood: f64,
-    /// Twice the difference between the log-likelihoods of the full model and of this model.
+    /// The likelihood ratio: twice the difference between the log-likelihoods of the full model and
+    /// of this model.
     pub likelihood_ratio: f64,
-    /// Probability of such a ratio if the shape is 0. A large probability does not show that the
-    /// shape is 0, so it is no reason to assume shape 0.
+    /// Probability that the ratio is at least as large if the shape is 0. A large probability does
+    /// not prove that the shape is 0, so shape 0 is not assumed even then.
     pub probability: f64,
 }
 
 /// Returns the most likely model of block maxima, which may be in any order.
 ///
 /// # Errors
-/// Returns [`FitError`].
+/// Fails with a [`FitError`] if the maxima cannot be fitted.
 pub fn fit(maxima: &[f64]) -> Result<GevFit, FitError> {
     let (start, step) = start(maxima)?;
     let likelihood = |[location, ln_scale, shape]: [f64; 3]| {
@@ -56,8 +57,8 @@ pub fn fit(maxima: &[f64]) -> Result<GevFit, FitError> {
             .negative_log_likelihood(maxima)
         }
     };
-    // The distribution from the L-moments may exclude the largest maximum. Shape 0 excludes no
-    // value.
+    // The distribution from the L-moments may exclude the largest maximum. A distribution of shape
+    // 0 excludes no value.
     let shape = if start.negative_log_likelihood(maxima).is_finite() && start.shape > -0.9 {
         start.shape
     } else {
@@ -97,7 +98,7 @@ pub fn fit(maxima: &[f64]) -> Result<GevFit, FitError> {
 /// all three parameters.
 ///
 /// # Errors
-/// Returns [`FitError`].
+/// Fails with a [`FitError`] if the maxima cannot be fitted.
 pub fn fit_gumbel(maxima: &[f64], full: &GevFit) -> Result<GumbelFit, FitError> {
     let (start, step) = start(maxima)?;
     let likelihood = |[location, ln_scale]: [f64; 2]| {
@@ -129,7 +130,8 @@ pub fn fit_gumbel(maxima: &[f64], full: &GevFit) -> Result<GumbelFit, FitError> 
     })
 }
 
-/// Returns a start from the L-moments, and a first step for the location.
+/// Returns the point at which the search starts, computed from the L-moments, and the first step
+/// for the location.
 fn start(maxima: &[f64]) -> Result<(Gev, f64), FitError> {
     if maxima.len() < MAXIMA_MIN {
         return Err(FitError::TooFew(maxima.len() as u64));

@@ -8,8 +8,8 @@ use crate::numeric::minimum::minimum_near;
 use crate::profile::{normal_deviate, profile_interval};
 
 impl GevFit {
-    /// Returns the symmetric interval, by the delta method, of the level that one block in `blocks`
-    /// exceeds. This interval serves for comparison with published numbers.
+    /// Returns the symmetric interval of the level that one block in `blocks` exceeds, by the delta
+    /// method. This interval is only for comparison with published numbers.
     #[must_use]
     pub fn return_level_interval_symmetric(
         &self,
@@ -36,7 +36,7 @@ impl GevFit {
     }
 
     /// Returns the profile-likelihood interval of the level that one block in `blocks` exceeds.
-    /// `blocks` must be above 1, and `maxima` are the fitted ones.
+    /// `blocks` must be above 1, and `maxima` must be those to which the model was fitted.
     #[must_use]
     pub fn return_level_interval(
         &self,
@@ -62,9 +62,9 @@ impl GevFit {
             minimum_near(likelihood, start, [0.1, 0.05])
         };
         let fitted = [self.model.scale.ln(), self.model.shape];
-        // Each search starts at the end of the previous one, because neighbouring levels have
-        // neighbouring best parameters. If these parameters exclude a maximum, the search restarts
-        // from a wide Gumbel distribution, which excludes none.
+        // Each search starts at the result of the previous search, because the best parameters for
+        // neighbouring levels are similar. If these parameters exclude a maximum, the search
+        // restarts from a wide Gumbel distribution, which excludes no value.
         let mut last = fitted;
         let profile = |level: f64| {
             let mut found = profile_from(level, last);

@@ -1,11 +1,11 @@
 //! Tests whether a fitted generalised Pareto distribution describes its excesses.
 //!
-//! The law of the Anderson-Darling statistic with both parameters fitted depends only on the shape
-//! (Choulakian and Stephens, Technometrics 43, 2001). The percentage points below come from a
-//! parametric bootstrap that was run once: 40,000 fits of 1000 excesses for each shape, by the
-//! example `anderson_darling_table`. So reports need no bootstrap, and true models are rejected as
-//! often as stated. Excesses that are known only as buckets are tested by Pearson's chi-square
-//! instead, because ties make the Anderson-Darling statistic too large.
+//! If both parameters are fitted, the distribution of the Anderson-Darling statistic depends only
+//! on the shape (Choulakian and Stephens, Technometrics 43, 2001). The percentage points below come
+//! from a parametric bootstrap that was run once, by the example `anderson_darling_table`: 40,000
+//! fits of 1000 excesses for each shape. So reports need no bootstrap, and true models are rejected
+//! as often as stated. If excesses are known only as counts in buckets, Pearson's chi-square test
+//! is used instead, because equal values make the Anderson-Darling statistic too large.
 
 use statrs::function::gamma::gamma_ur;
 
@@ -14,15 +14,15 @@ use super::two_sample::Test;
 use crate::gpd::Gpd;
 use crate::gpd::excesses::Excesses;
 
-/// The probabilities of the percentage points.
+/// The percentage points belong to these probabilities.
 pub const PROBABILITIES: [f64; 9] = [0.75, 0.5, 0.25, 0.1, 0.05, 0.025, 0.01, 0.005, 0.001];
 
 /// Minimum number of expected excesses in a class of the chi-square test (Cochran, Biometrics 10,
 /// 1954).
 const EXPECTED_MIN: f64 = 5.0;
 
-/// Returns the statistic, and the probability of a statistic at least as large if the excesses
-/// follow the fitted distribution.
+/// Returns the statistic, and the probability that it is at least as large if the excesses follow
+/// the fitted distribution.
 ///
 /// `None` if there are no excesses, or if the buckets are so wide that fewer than four classes
 /// result.
@@ -54,8 +54,8 @@ fn chi_square(buckets: &[(f64, u64)], width: f64, total: f64, model: Gpd) -> Opt
     let mut class = (0.0, 0.0);
     let mut above = 1.0; // survival at the lower edge of the class
     for &(edge, count) in buckets {
-        // Empty buckets are not in the list, so a class extends over any gap to the end of this
-        // bucket.
+        // Empty buckets are not in the list, so a class extends over all empty buckets up to the
+        // end of this bucket.
         class.0 += count as f64;
         let end = model.survival(edge + width);
         class.1 = (above - end) * total;
@@ -74,8 +74,8 @@ fn chi_square(buckets: &[(f64, u64)], width: f64, total: f64, model: Gpd) -> Opt
         .iter()
         .map(|(seen, expected)| (seen - expected).powi(2) / expected)
         .sum::<f64>();
-    // Three degrees of freedom are lost: two for the fitted parameters, and one because the classes
-    // add up to the total.
+    // Three degrees of freedom are subtracted: two for the fitted parameters, and one because the
+    // classes add up to the total.
     let freedom = classes
         .len()
         .checked_sub(3)
@@ -91,8 +91,8 @@ fn chi_square(buckets: &[(f64, u64)], width: f64, total: f64, model: Gpd) -> Opt
     })
 }
 
-/// Returns the probability of a statistic from the table. The interpolation is linear in the shape
-/// and in the logarithm of the probability.
+/// Returns the probability of a statistic, interpolated from the table. The interpolation is linear
+/// in the shape and in the logarithm of the probability.
 fn probability(statistic: f64, shape: f64) -> f64 {
     if !statistic.is_finite() {
         return 0.0;
@@ -117,7 +117,7 @@ fn probability(statistic: f64, shape: f64) -> f64 {
     (left.1.ln() + slope * (statistic - left.0)).exp().min(1.0)
 }
 
-/// Rows: shapes -0.5 to 1.0 in tenths. Columns: [`PROBABILITIES`].
+/// One row for each shape from -0.5 to 1.0, in steps of 0.1. Columns: [`PROBABILITIES`].
 #[expect(clippy::approx_constant, reason = "2.718 is a percentage point, not e")]
 const POINTS: [[f64; 9]; 16] = [
     [

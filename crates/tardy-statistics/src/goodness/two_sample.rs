@@ -1,5 +1,5 @@
-//! Tests whether two samples come from the same distribution. The tests detect whether a run
-//! drifts, but do not measure the size of the drift.
+//! Tests whether two samples come from the same distribution. The tests detect that a run drifts,
+//! but do not measure by how much.
 
 use std::f64::consts::PI;
 
@@ -20,8 +20,8 @@ pub struct Test {
 /// Returns Kolmogorov and Smirnov's test: the largest distance between the cumulative shares.
 /// `None` if a sample is empty.
 ///
-/// The probability is exact for up to 1000 samples each; for more samples, it comes from the limit
-/// law. Ties can only make it too large.
+/// The probability is exact if each sample has at most 1000 values; otherwise it comes from the
+/// limit distribution. If values are equal, the probability can be too large, but never too small.
 #[must_use]
 pub fn kolmogorov_smirnov(first: &Tally, second: &Tally) -> Option<Test> {
     let (n, m) = (first.total(), second.total());
@@ -46,14 +46,15 @@ pub fn kolmogorov_smirnov(first: &Tally, second: &Tally) -> Option<Test> {
     })
 }
 
-/// Returns the fraction of lattice paths along which both shares stay closer than `distance`. If
-/// both samples have the same distribution, all paths are equally likely.
+/// Returns the fraction of lattice paths along which the difference of the two cumulative shares
+/// stays below `distance`. If both samples have the same distribution, all paths are equally
+/// likely.
 fn paths_within(n: u64, m: u64, distance: f64) -> f64 {
     let (rows, columns) = (n as usize, m as usize);
     let inside =
         |i: usize, j: usize| (i as f64 / n as f64 - j as f64 / m as f64).abs() < distance - 1e-9;
-    // `row` has the probabilities that a random path reaches each point. Probabilities are used,
-    // because counts would overflow.
+    // `row` contains, for each point, the probability that a random path reaches it. Probabilities
+    // are used, because counts would overflow.
     let mut row = vec![0.0; columns + 1];
     for i in 0..=rows {
         for j in 0..=columns {
@@ -79,8 +80,8 @@ fn paths_within(n: u64, m: u64, distance: f64) -> f64 {
     row[columns]
 }
 
-/// Returns the probability of a larger `sqrt(effective n) * distance` under the limit law
-/// (Kolmogorov 1933).
+/// Returns the probability that `sqrt(effective n) * distance` is larger, under the limit
+/// distribution (Kolmogorov 1933).
 fn kolmogorov_tail(scaled: f64) -> f64 {
     if scaled < 0.2 {
         return 1.0;
@@ -92,19 +93,20 @@ fn kolmogorov_tail(scaled: f64) -> f64 {
 }
 
 /// Returns Cramer and von Mises' test: the mean squared distance (Anderson 1962), with the limit
-/// law. `None` if a sample is empty.
+/// distribution. `None` if a sample is empty.
 #[must_use]
 pub fn cramer_von_mises(first: &Tally, second: &Tally) -> Option<Test> {
     let (n, m) = (first.total() as f64, second.total() as f64);
     if n == 0.0 || m == 0.0 {
         return None;
     }
-    // The statistic compares the rank of each value in both samples together with its rank in its
-    // own sample. Equal values share their mean rank.
+    // The statistic compares two ranks of each value: the rank among both samples together, and the
+    // rank in its own sample. Equal values share their mean rank.
     let sum_of_ranks = |side: usize, size: f64| {
         let of_step = |step: &Step| {
             let count = step.at[side] as f64;
-            // The sum of (rank - p)^2 over the places p that these values have in their own sample.
+            // Adds the sum of (rank - p)^2, where p runs through the ranks of these values in their
+            // own sample.
             let middle = step.rank() - step.own_rank(side);
             count * middle * middle + count * (count * count - 1.0) / 12.0
         };
@@ -120,7 +122,8 @@ pub fn cramer_von_mises(first: &Tally, second: &Tally) -> Option<Test> {
     let mean = (1.0 + 1.0 / both) / 6.0;
     let variance = (both + 1.0) * (4.0 * n * m * both - 3.0 * (n * n + m * m) - 2.0 * n * m)
         / (45.0 * both * both * 4.0 * n * m);
-    // The statistic is shifted and scaled to the limit law's mean of 1/6 and variance of 1/45.
+    // Shifts and scales the statistic so that it has the mean 1/6 and the variance 1/45 of the
+    // limit distribution.
     let scaled = 1.0 / 6.0 + (statistic - mean) / (45.0 * variance).sqrt();
     let probability = if scaled < 0.003 {
         1.0
@@ -133,8 +136,8 @@ pub fn cramer_von_mises(first: &Tally, second: &Tally) -> Option<Test> {
     })
 }
 
-/// Returns the cumulative limit law of the Cramer-von Mises statistic (Anderson and Darling 1952,
-/// equation 4.35).
+/// Returns the cumulative limit distribution of the Cramer-von Mises statistic (Anderson and
+/// Darling 1952, equation 4.35).
 fn mises_limit(x: f64) -> f64 {
     let mut sum = 0.0;
     let mut factor = 1.0; // gamma(k + 1/2) / (gamma(1/2) k!)
@@ -151,7 +154,8 @@ fn mises_limit(x: f64) -> f64 {
 /// `exp(-q cosh t) cosh(t / 4)`.
 fn bessel_k_quarter(q: f64) -> f64 {
     if q < 1e-6 {
-        // Returns the leading term. Such small arguments do not occur in practice.
+        // For arguments this small, returns only the leading term. In practice, such small
+        // arguments do not occur.
         return 0.5 * gamma(0.25) * (2.0 / q).powf(0.25);
     }
     // Beyond `end`, the integrand is below 1e-17 of its largest value. The trapezoidal rule
@@ -163,12 +167,12 @@ fn bessel_k_quarter(q: f64) -> f64 {
 }
 
 /// Returns Anderson and Darling's test for two samples, with the standardised statistic. Equal
-/// values have their mean rank. `None` if a side has fewer than two samples, or if all values are
+/// values share their mean rank. `None` if a side has fewer than two samples, or if all values are
 /// equal.
 ///
-/// The probability is interpolated between 0.25 and 0.001, and limited to this range. Source:
-/// Scholz and Stephens, Journal of the American Statistical Association 82, 1987, equation 7 and
-/// table 2.
+/// The probability is interpolated from published points between 0.25 and 0.001, and limited to
+/// this range. Source: Scholz and Stephens, Journal of the American Statistical Association 82,
+/// 1987, equation 7 and table 2.
 #[must_use]
 pub fn anderson_darling(first: &Tally, second: &Tally) -> Option<Test> {
     let sizes = [first.total() as f64, second.total() as f64];

@@ -1,24 +1,24 @@
-//! Excesses over a threshold, known exactly or as buckets of a histogram, with the likelihood for
-//! each case.
+//! Excesses over a threshold, known exactly or only as counts in buckets of a histogram, and the
+//! likelihood of a model in each of these two cases.
 //!
-//! Rounded values are not exact: a density at bucket edges is biased, and ties make goodness-of-fit
-//! tests reject valid models. The likelihood of a bucket is therefore the probability of a value
-//! within it.
+//! If rounded values were treated as exact, the edges of buckets would bias the fit, and equal
+//! values would make goodness-of-fit tests reject valid models. The likelihood of a bucket is
+//! therefore the probability that a value lies within it.
 
 use super::{Gpd, SHAPE_ZERO};
 use crate::moments::Moments;
 use crate::tally::Tally;
 
-/// The excesses, with their precision.
+/// The excesses, exact or as counts in buckets.
 #[derive(Debug, Clone, PartialEq)]
 enum ExcessData {
     /// Exact values.
     Value(Vec<f64>),
-    /// Lower edges of buckets with counts, and the common width of the buckets.
+    /// The lower edge and the count of each bucket, and the common width of the buckets.
     Bucket(Vec<(f64, u64)>, f64),
 }
 
-/// Excesses over a threshold in ascending order. Exact values are above 0; lower edges of buckets
+/// Excesses over a threshold, in ascending order. Exact values are above 0; lower edges of buckets
 /// are at least 0.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Excesses {
@@ -27,14 +27,14 @@ pub struct Excesses {
     largest: f64,
 }
 
-/// If the fraction of distinct values among the excesses is smaller, the values are treated as
-/// rounded, with the likelihood of buckets.
+/// If the fraction of distinct values among the excesses is below this, the values count as
+/// rounded, and the likelihood of buckets is used.
 const DISTINCT_MIN: f64 = 0.9;
 
 impl Excesses {
-    /// Returns the excesses of `tally` over `threshold`. If almost all values differ, they are
-    /// exact values. Otherwise, they are buckets of `width`, the resolution of the clock or
-    /// histogram, and `threshold` must be the edge of a bucket.
+    /// Returns the excesses of `tally` over `threshold`. If almost all values differ, the excesses
+    /// are treated as exact values. Otherwise, they are treated as buckets. `width` is then the
+    /// resolution of the clock or histogram, and `threshold` must be the edge of a bucket.
     #[must_use]
     pub fn over(tally: &Tally, threshold: f64, width: f64) -> Self {
         let distinct = tally.entries().len()
@@ -64,7 +64,7 @@ impl Excesses {
     }
 
     /// Returns the excesses of the samples at or above `threshold`, which must be the edge of a
-    /// bucket. `tally` has the lower edges of buckets of `width`.
+    /// bucket. The values in `tally` are the lower edges of buckets of width `width`.
     #[must_use]
     pub fn grouped_from(tally: &Tally, threshold: f64, width: f64) -> Self {
         let from = tally.entries().partition_point(|entry| entry.0 < threshold);
@@ -112,14 +112,15 @@ impl Excesses {
         self.moments.count()
     }
 
-    /// Returns the largest excess, or the lower edge of its bucket. The endpoint of a model must be
-    /// above it.
+    /// Returns the largest excess, or, if only buckets are known, the lower edge of its bucket. The
+    /// endpoint of a model must be above it.
     #[must_use]
     pub fn largest(&self) -> f64 {
         self.largest
     }
 
-    /// Returns count, mean and variance. A bucket counts as its centre.
+    /// Returns the number of excesses, their mean and their variance. An excess in a bucket counts
+    /// as the centre of the bucket.
     #[must_use]
     pub fn moments(&self) -> &Moments {
         &self.moments
@@ -166,7 +167,8 @@ impl Excesses {
                 .iter()
                 .map(|&(edge, count)| {
                     let above = model.ln_survival(edge);
-                    // ln(S(edge) - S(edge + width)), without loss of digits by cancellation.
+                    // This is ln(S(edge) - S(edge + width)), computed without loss of digits by
+                    // cancellation.
                     count as f64
                         * (above + (-(model.ln_survival(edge + width) - above).exp_m1()).ln())
                 })
@@ -177,9 +179,9 @@ impl Excesses {
 
 /// Returns the sum of `ln(1 + rate * value)`.
 ///
-/// The logarithms are the main cost of such a sum, so one logarithm is taken of a product of eight
-/// factors. Each factor has its own logarithm if `rate * value` is so small that adding it to 1
-/// would lose digits, or so large that the product could overflow.
+/// Computing logarithms takes most of the time, so only one logarithm is computed for the product
+/// of eight factors. A logarithm is computed for each factor if `rate * value` is so small that
+/// `1 + rate * value` would lose digits, or is so large that the product could overflow.
 pub(super) fn sum_of_logarithms(values: &[f64], rate: f64) -> f64 {
     let largest = values.last().copied().unwrap_or(0.0);
     let exact = (rate * largest).abs() < 1e-3 || rate * largest > 1e30;

@@ -1,9 +1,9 @@
 //! Fits the generalised Pareto distribution by maximum likelihood.
 //!
 //! For a fixed `rate = shape / scale`, the best shape is a mean of logarithms, so only one
-//! parameter remains (Grimshaw, Technometrics 35, 1993). A search in one parameter cannot diverge
-//! along a ridge of the likelihood. For buckets, there is no such formula, and the search has two
-//! parameters.
+//! parameter remains (Grimshaw, Technometrics 35, 1993). Because there is only one parameter, the
+//! search cannot diverge along a ridge of the likelihood. For counts in buckets, no such formula
+//! exists, so both parameters are searched.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,10 +12,10 @@ use super::excesses::{Excesses, sum_of_logarithms};
 use crate::numeric::curvature::inverse_hessian;
 use crate::numeric::minimum::{minimum_between, minimum_near};
 
-/// Minimum number of excesses for a fit. The gate demands more before a model is shown.
+/// Minimum number of excesses for a fit. The gate requires more than this before a model is shown.
 pub const EXCESSES_MIN: u64 = 10;
-/// Number of excesses used to find the neighbourhood of the maximum. All excesses are then used to
-/// find the maximum itself.
+/// Maximum number of excesses that are used to find roughly where the likelihood has its maximum.
+/// The exact maximum is then found with all excesses.
 const COARSE_MAX: usize = 2000;
 
 /// The fitted model and its uncertainty.
@@ -26,8 +26,8 @@ pub struct GpdFit {
     /// Negative log-likelihood of the excesses under the model.
     pub negative_log_likelihood: f64,
     /// Covariance of scale and shape, in this order, from the curvature of the likelihood. `None`
-    /// for a shape of -1/2 or below, for which it does not describe the error; profile intervals
-    /// are valid there.
+    /// if the shape is -1/2 or less, because the covariance then does not describe the error;
+    /// profile intervals are still valid.
     pub covariance: Option<[[f64; 2]; 2]>,
     /// Number of fitted excesses.
     pub excesses: u64,
@@ -42,7 +42,7 @@ impl GpdFit {
     }
 }
 
-/// Why excesses cannot be fitted.
+/// Why a fit is impossible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FitError {
     /// There are too few values.
@@ -51,7 +51,7 @@ pub enum FitError {
     /// All values are equal.
     #[error("all values are equal, so there is no tail to fit: use a finer clock")]
     AllEqual,
-    /// The likelihood grows without limit as the shape falls to -1 and below.
+    /// The likelihood grows without limit as the shape falls below -1.
     #[error(
         "the likelihood has no maximum, because the values pile up at the largest one: choose \
          another threshold"
@@ -62,7 +62,7 @@ pub enum FitError {
 /// Returns the most likely model of `excesses`.
 ///
 /// # Errors
-/// Returns [`FitError`].
+/// Fails with a [`FitError`] if the excesses cannot be fitted.
 pub fn fit(excesses: &Excesses) -> Result<GpdFit, FitError> {
     if excesses.count() < EXCESSES_MIN {
         return Err(FitError::TooFew(excesses.count()));
@@ -101,8 +101,8 @@ fn most_likely_of_values(values: &[f64]) -> Result<Gpd, FitError> {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let rates = rate_grid(largest, mean);
     let stride = values.len().div_ceil(COARSE_MAX);
-    // Every stride-th ordered value keeps the form of the distribution. The largest value is kept,
-    // because it limits the rate.
+    // Of the ordered values, every `stride`-th is used, which preserves the form of the
+    // distribution. The largest value is always included, because it limits the rate.
     let coarse: Vec<f64> = values.iter().copied().rev().step_by(stride).rev().collect();
     let rate = [coarse.as_slice(), values].into_iter().find_map(|sample| {
         let (low, high) = bracket(sample, &rates)?;
@@ -119,8 +119,8 @@ fn most_likely_of_values(values: &[f64]) -> Result<Gpd, FitError> {
     })
 }
 
-/// Returns rates from just above `-1 / largest` to very heavy tails, without 0. A lower rate would
-/// exclude the largest excess.
+/// Returns a grid of rates, from just above `-1 / largest` to rates of very heavy tails, without
+/// the rate 0. A rate below this range would exclude the largest excess.
 fn rate_grid(largest: f64, mean: f64) -> Vec<f64> {
     let near_limit = (1..=40)
         .rev()
@@ -132,8 +132,8 @@ fn rate_grid(largest: f64, mean: f64) -> Vec<f64> {
     rates
 }
 
-/// Returns the rates two steps below and above the best local minimum. At the lower limit the
-/// likelihood grows without bound, which does not count as a minimum.
+/// Returns the rates two steps below and two steps above the best local minimum. At the lower
+/// limit, the likelihood grows without bound; this does not count as a minimum.
 fn bracket(values: &[f64], rates: &[f64]) -> Option<(f64, f64)> {
     let at: Vec<(f64, f64)> = rates.iter().map(|&rate| at_rate(values, rate)).collect();
     let inner = (1..rates.len() - 1).filter(|&i| at[i].1 <= at[i - 1].1 && at[i].1 <= at[i + 1].1);
@@ -150,8 +150,8 @@ fn most_likely_of_buckets(excesses: &Excesses) -> Result<Gpd, FitError> {
         moments.mean().unwrap_or(1.0),
         moments.variance().unwrap_or(1.0),
     );
-    // Starts from the method of moments (Hosking and Wallis 1987), limited to parameters that allow
-    // the largest excess.
+    // Starts from the method of moments (Hosking and Wallis 1987), with parameters limited so that
+    // the largest excess stays possible.
     let shape = (0.5 * (1.0 - mean * mean / variance)).clamp(-0.4, 0.4);
     let scale = (mean * (1.0 - shape)).max(-1.01 * shape * excesses.largest());
     let likelihood = |[ln_scale, shape]: [f64; 2]| {

@@ -1,28 +1,29 @@
-//! All models that the data do not exclude, which give a band around the whole tail.
+//! Finds all models that the data do not rule out. Together, these give a band around the whole
+//! tail.
 //!
 //! All pairs of scale and shape whose likelihood is not much smaller than the maximum form a region
 //! around the fit. The smallest and the largest value of a quantity in this region are the ends of
 //! its profile-likelihood interval, so the band at a level agrees with
-//! [`Tail::return_level_interval`]. A region without holes is determined by its edge. The edge is
-//! found once and serves all levels. A chart draws the band from the threshold to the level of
-//! `--horizon`. Source: Coles, An Introduction to Statistical Modeling of Extreme Values, 2001,
-//! sections 2.6.5 and 2.6.6.
+//! [`Tail::return_level_interval`]. The region has no holes, so its edge describes it completely.
+//! The edge is found once, and is then used for all levels. A chart draws the band from the
+//! threshold to the level of `--horizon`. Source: Coles, An Introduction to Statistical Modeling of
+//! Extreme Values, 2001, sections 2.6.5 and 2.6.6.
 
 use super::Gpd;
 use super::return_level::Tail;
 use crate::confidence::{Confidence, Interval};
 use crate::profile::normal_deviate;
 
-/// Number of directions in which the edge is searched. With this number, the ends of intervals have
-/// an error of about 1/500 of their distance.
+/// Number of directions in which the edge is searched for. With this number, the error of each end
+/// of an interval is about 1/500 of the interval's length.
 const DIRECTIONS: usize = 48;
-/// Shape below which the likelihood has no maximum.
+/// For shapes below this, the likelihood has no maximum.
 const SHAPE_MIN: f64 = -1.0;
-/// Number of halvings of the distance to the edge. The remaining error is a thousandth of a
-/// standard error.
+/// How often the distance to the edge is halved. The remaining error is a thousandth of a standard
+/// error.
 const HALVINGS: usize = 12;
 
-/// The edge of the region of models that the data do not exclude.
+/// The edge of the region of models that the data do not rule out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plausible {
     models: Vec<Gpd>,
@@ -30,7 +31,7 @@ pub struct Plausible {
 
 impl Plausible {
     /// Returns the region around the fit of `tail`. With `confidence`, the true value of a quantity
-    /// of the tail lies between the smallest and the largest value that the quantity takes in this
+    /// of the tail lies between the smallest and the largest value that this quantity has in the
     /// region.
     #[must_use]
     pub fn around(tail: &Tail, confidence: Confidence) -> Self {
@@ -49,7 +50,7 @@ impl Plausible {
         let edge = |direction: usize| {
             let angle = direction as f64 / DIRECTIONS as f64 * std::f64::consts::TAU;
             let (mut inside, mut outside) = (0.0, 4.0);
-            // Twelve doublings reach scales and shapes that any data exclude.
+            // After twelve doublings, scale and shape are so extreme that any data rule them out.
             for _ in 0..12 {
                 if !is_within(at(angle, outside)) {
                     break;
@@ -117,7 +118,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Asserts that the band at a level agrees with the profile-likelihood interval of that level.
+    /// Checks that the band at a level agrees with the profile-likelihood interval of that level.
     fn assert_agrees(tail: &Tail, horizon: f64) {
         let expected = tail
             .return_level_interval(horizon, Confidence::NINETY_FIVE)
@@ -132,9 +133,10 @@ mod tests {
                 "{found} and {expected} of {reach} at {horizon}"
             );
         }
-        // The opposite direction must agree, too. At the upper end of the level's interval, the
-        // upper end of the probability's interval must be the probability of the level. The same
-        // holds for the lower ends.
+        // The opposite conversion, from level to probability, must also agree. If the upper end of
+        // the level's interval is converted back, the upper end of the resulting probability
+        // interval must be the probability for which the level was computed. The same must be true
+        // for the lower ends.
         let share = 1.0 / (horizon * tail.rate());
         assert!((plausible.survival(found.upper).upper / share - 1.0).abs() < 0.02);
         assert!((plausible.survival(found.lower).lower / share - 1.0).abs() < 0.02);

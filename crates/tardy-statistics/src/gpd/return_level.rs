@@ -8,8 +8,8 @@ use crate::confidence::{Confidence, Interval};
 use crate::numeric::minimum::minimum_between;
 use crate::profile::{normal_deviate, profile_interval};
 
-/// Range of shapes in a profile. Below -1, the likelihood has no maximum. 10 is far beyond any tail
-/// with a mean.
+/// The range of shapes in which a profile is searched. Below -1, the likelihood has no maximum. 10
+/// is far beyond any tail with a mean.
 const SHAPE_RANGE: (f64, f64) = (-1.0, 10.0);
 
 /// A threshold, how often samples exceed it, and the distribution of the excesses.
@@ -19,8 +19,8 @@ pub struct Tail {
     pub threshold: f64,
     /// Number of all samples, including those below the threshold.
     pub samples: u64,
-    /// The extremal index. If it is below 1, exceedances occur in clusters. If `excesses` already
-    /// has one excess per cluster, it is 1.
+    /// The extremal index. If it is below 1, exceedances cluster. If `excesses` already contains
+    /// only one excess per cluster, the index is 1.
     pub extremal_index: f64,
     /// The excesses that were fitted.
     pub excesses: Excesses,
@@ -31,7 +31,7 @@ impl Tail {
     /// Fits `excesses` over `threshold`.
     ///
     /// # Errors
-    /// Returns [`FitError`].
+    /// Fails with a [`FitError`] if the excesses cannot be fitted.
     pub fn new(
         threshold: f64,
         samples: u64,
@@ -54,8 +54,8 @@ impl Tail {
         self.excesses.count() as f64 / self.samples as f64
     }
 
-    /// Returns the level that is exceeded once in `horizon` samples on average, counting a cluster
-    /// once; `None` if the level is not above the threshold.
+    /// Returns the level that is exceeded once in `horizon` samples on average, if a cluster counts
+    /// once; `None` if this level is not above the threshold.
     #[must_use]
     pub fn return_level(&self, horizon: f64) -> Option<f64> {
         let expected = horizon * self.rate() * self.extremal_index;
@@ -85,8 +85,8 @@ impl Tail {
         }
         let grown = expected.powf(shape);
         let step = 1e-6;
-        // The derivative by the shape is numerical, because the formula divides by the square of
-        // the shape.
+        // The derivative with respect to the shape is computed numerically, because the formula
+        // divides by the square of the shape.
         let by_shape = scale * (box_cox(expected, shape + step) - box_cox(expected, shape - step))
             / (2.0 * step);
         let gradient = [scale * grown / rate, box_cox(expected, shape), by_shape];
@@ -97,7 +97,7 @@ impl Tail {
     }
 
     /// Returns the symmetric interval by the delta method. Its upper half is too short for a tail,
-    /// so reports show [`Self::return_level_interval`].
+    /// so reports show [`Self::return_level_interval`] instead.
     #[must_use]
     pub fn return_level_interval_symmetric(
         &self,
@@ -112,16 +112,16 @@ impl Tail {
         })
     }
 
-    /// Returns the profile-likelihood interval of the return level. The error of the rate is
-    /// ignored, because it is small compared with that of the fit.
+    /// Returns the profile-likelihood interval of the return level. The error of the exceedance
+    /// rate is ignored, because it is small compared with the error of the fit.
     #[must_use]
     pub fn return_level_interval(&self, horizon: f64, confidence: Confidence) -> Option<Interval> {
         let expected = horizon * self.rate() * self.extremal_index;
         let height = self.return_level(horizon)? - self.threshold;
         let largest = self.excesses.largest();
         let profile = |height: f64| {
-            // The scale follows from the height and the shape. The endpoint grows with the shape,
-            // and must be above the largest excess.
+            // The scale follows from the shape and from the height (the level above the threshold).
+            // The endpoint grows with the shape, and must be above the largest excess.
             let scale = |shape: f64| height / box_cox(expected, shape);
             let possible = |shape: f64| shape >= 0.0 || -scale(shape) / shape > largest;
             let low = first_possible(possible, SHAPE_RANGE.0, 0.0);
@@ -149,7 +149,7 @@ impl Tail {
     /// Returns the largest possible value under the model, with its interval; `None` if the most
     /// likely shape is not negative.
     ///
-    /// The upper end is infinite if an unbounded tail is not excluded.
+    /// The upper end is infinite if the data do not rule out an unbounded tail.
     #[must_use]
     pub fn endpoint(&self, confidence: Confidence) -> Option<(f64, Interval)> {
         let endpoint = self.fit.model.endpoint()?;
@@ -180,7 +180,7 @@ impl Tail {
     }
 }
 
-/// Returns the smallest argument between `low` and `high` from which `condition` holds. The
+/// Returns the smallest argument between `low` and `high` at and above which `condition` holds. The
 /// condition must hold at `high`.
 fn first_possible(condition: impl Fn(f64) -> bool, low: f64, high: f64) -> f64 {
     if condition(low) {

@@ -1,5 +1,5 @@
-//! Second derivatives by central differences. The inverse of their matrix is the covariance of an
-//! estimate.
+//! Second derivatives by central differences. The inverse of the matrix of second derivatives is
+//! the covariance of an estimate.
 
 /// Returns the inverse of the Hessian of `function` at its minimum `place`; `None` if the Hessian
 /// is not finite or not positive definite.
@@ -53,7 +53,7 @@ fn inverse_positive_definite<const N: usize>(matrix: [[f64; N]; N]) -> Option<[[
         }
     }
     let mut inverse = [[0.0; N]; N];
-    // Columns are written as rows, because the inverse is symmetric too.
+    // The inverse is symmetric too, so its columns can be stored as rows.
     for (column, solution) in inverse.iter_mut().enumerate() {
         for i in 0..N {
             let known: f64 = (0..i).map(|k| lower[i][k] * solution[k]).sum();

@@ -1,14 +1,15 @@
-//! Inverses of distribution functions, and the continued fractions with which these functions are
-//! computed.
+//! Computes inverses of distribution functions, and the continued fractions that some of these
+//! functions need.
 
-/// Maximum number of steps of an inversion. Newton's steps usually need ten.
+/// Maximum number of steps of an inversion. Newton's method usually needs ten.
 const STEPS_MAX: u32 = 200;
-/// Number of terms after which a fraction is accepted. Near the median of 1e15 samples (more than
-/// thirty years at 1 MHz), all terms are necessary.
+/// Maximum number of terms of a continued fraction. Near the median of 1e15 samples (more than
+/// thirty years at 1 MHz), all of these terms are necessary.
 pub(crate) const TERMS_MAX: u32 = 100_000_000;
 
-/// Returns the zero of an increasing function between `low` and `high`, from its value and slope.
-/// Newton's steps are used; if a step leaves the bracket, the bracket is halved.
+/// Returns the zero of an increasing function between `low` and `high`; the function returns its
+/// value and its slope. Uses Newton's method. If a step would leave the bracket, halves the bracket
+/// instead.
 pub(crate) fn inverse(
     start: f64,
     (mut low, mut high): (f64, f64),
@@ -37,8 +38,9 @@ pub(crate) fn inverse(
     t
 }
 
-/// Evaluates a continued fraction by Lentz's method, starting from its value, numerator and
-/// denominator so far. `term` returns the next partial numerator and denominator.
+/// Evaluates a continued fraction by Lentz's method. The first argument is the part that is already
+/// evaluated: its value, numerator and denominator. `term` returns the next partial numerator and
+/// denominator.
 pub(crate) fn continued_fraction(
     (mut fraction, mut numerator, mut denominator): (f64, f64, f64),
     mut term: impl FnMut(f64) -> (f64, f64),
@@ -56,7 +58,7 @@ pub(crate) fn continued_fraction(
     fraction
 }
 
-/// Replaces values close to zero, so that the result can be a divisor.
+/// Replaces a value close to zero, so that the result can be used as a divisor.
 pub(crate) fn away_from_zero(value: f64) -> f64 {
     if value.abs() < 1e-300 { 1e-300 } else { value }
 }

@@ -1,7 +1,7 @@
-//! Minimum of a function: Brent's method for one parameter, and Nelder and Mead's method for two or
-//! three.
+//! Finds the minimum of a function, by Brent's method for one parameter, and by Nelder and Mead's
+//! method for two or three.
 
-/// Share of the interval at which the golden section divides it.
+/// The golden section divides an interval at this fraction of its length.
 const GOLDEN: f64 = 0.381_966_011_250_105;
 
 /// Returns the argument and the value of a local minimum between `low` and `high`. `tolerance` is
@@ -81,12 +81,13 @@ fn parabolic_step(places: [f64; 3], values: [f64; 3]) -> Option<f64> {
     (step.is_finite() && below != 0.0).then_some(step)
 }
 
-/// Returns the arguments and the value of a local minimum, from a start and the first step of each
-/// parameter.
+/// Returns the arguments and the value of a local minimum. The search begins at `start`; `steps`
+/// has the first step of each parameter.
 ///
 /// Points with an infinite or NaN value are avoided, so callers can express constraints by such
-/// values. A simplex can collapse on a slope, so it is rebuilt around the best point as long as
-/// that improves the minimum. Source: Nelder and Mead, The Computer Journal 7, 1965.
+/// values. The simplex of the search can collapse on a slope. So the search rebuilds it around the
+/// best point as long as this improves the minimum. Source: Nelder and Mead, The Computer Journal
+/// 7, 1965.
 pub(crate) fn minimum_near<const N: usize>(
     mut function: impl FnMut([f64; N]) -> f64,
     start: [f64; N],

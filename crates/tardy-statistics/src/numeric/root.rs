@@ -1,4 +1,4 @@
-//! Zero of a continuous function with a change of sign.
+//! Finds a root of a continuous function between two points with different signs.
 
 /// Returns a root between `low` and `high`, at which `function` must have different signs. The
 /// function may be infinite at the ends.

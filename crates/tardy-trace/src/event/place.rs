@@ -1,9 +1,9 @@
-//! Positions of fields in the data of events.
+//! Where fields are in the data of events.
 
 use crate::format::{Field, FieldKind};
 
-/// Position and type of a field, resolved once: there are hundreds of thousands of events per
-/// second.
+/// Where a field is, and which type it has. This is determined only once per trace, because there
+/// are hundreds of thousands of events per second.
 #[derive(Debug, Clone)]
 pub(super) enum Place {
     /// The trace has no such field.
@@ -12,7 +12,7 @@ pub(super) enum Place {
     Text(Field),
 }
 
-/// A number's place in the data, and its length and sign.
+/// Where a number is in the data, how long it is, and whether it has a sign.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Number {
     pub(super) offset: usize,
@@ -65,7 +65,7 @@ impl Number {
         })
     }
 
-    /// Returns the number, sign-extended, if it lies in the data.
+    /// Returns the number, sign-extended; `None` if it is not within the data.
     #[inline]
     pub(super) fn read(self, data: &[u8]) -> Option<i64> {
         let rest = data.get(self.offset..)?;

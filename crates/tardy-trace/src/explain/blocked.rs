@@ -1,13 +1,13 @@
-//! Records when explained threads waited in the kernel without expecting a wake-up: for a page, or
-//! for a lock.
+//! Records when the explained threads waited in the kernel for a page or a lock, rather than for
+//! the wake-up that a sample measures.
 //!
 //! A thread in an uninterruptible wait does not wait for the wake-up that a sample measures. Such a
-//! wait is a page fault or a lock of the kernel, even if the sample became due in it and another
-//! thread woke it. Without this rule, the wait would count as the path of the thread that woke the
-//! probe.
+//! wait is due to a page fault or a kernel lock, even if the sample became due during the wait and
+//! another thread ended it. Without this rule, the wait would count as time that the waker took to
+//! wake the probe.
 //!
-//! A wait during which events were lost has no known cause or end. Such a wait counts as lost
-//! events until the thread is woken or writes an event.
+//! If events were lost during a wait, its cause or its end is unknown. Until the thread is woken or
+//! writes an event, such a wait counts as lost events.
 
 use std::collections::VecDeque;
 
@@ -16,11 +16,11 @@ use foldhash::HashMap;
 use super::{Cause, Certainty, Component, Holder, Piece};
 use crate::event::{Event, Kind, Thread};
 
-/// State of a thread that signals cannot wake (TASK_UNINTERRUPTIBLE of include/linux/sched.h);
-/// waits for a time, a pipe or a futex have another state.
+/// State of a thread that signals do not wake (TASK_UNINTERRUPTIBLE of include/linux/sched.h). A
+/// thread that waits for a time, a pipe or a futex has another state.
 pub(super) const UNINTERRUPTIBLE: i64 = 2;
 const INTERRUPTIBLE: i64 = 1;
-/// Maximum number of waits stored per thread.
+/// Maximum number of waits that are stored per thread.
 const SPANS_MAX: usize = 1 << 12;
 
 /// Waits by thread.
@@ -29,12 +29,12 @@ pub(super) struct ThreadWaits {
     threads: HashMap<i32, Stint>,
 }
 
-/// The recent waits of a thread, and the events that may explain its next wait.
+/// The recent waits of a thread, and those events that may explain its next wait.
 #[derive(Debug, Default)]
 struct Stint {
     has_fault: bool,
     has_contention: bool,
-    /// Start and cause of the thread's current wait.
+    /// When the thread's current wait started, and why.
     since: Option<(u64, Cause)>,
     spans: VecDeque<Span>,
 }
@@ -47,7 +47,7 @@ impl Stint {
         self.spans.push_back(span);
     }
 
-    /// Returns the current wait as a span until `to`, if events were lost during it.
+    /// If events were lost during the current wait, returns the wait up to `to`.
     fn lost_span(&self, to: u64) -> Option<Span> {
         let lost = self.since.filter(|(_, cause)| *cause == Cause::Lost);
         lost.map(|(from, cause)| Span {
@@ -57,7 +57,7 @@ impl Stint {
         })
     }
 
-    /// Ends the current wait at `time` if events were lost during it.
+    /// If events were lost during the current wait, ends the wait at `time`.
     fn end_lost(&mut self, time: u64) {
         if let Some(span) = self.lost_span(time) {
             self.since = None;
@@ -66,7 +66,7 @@ impl Stint {
     }
 }
 
-/// A wait that is over.
+/// A wait that has ended, and its cause.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     from: u64,
@@ -75,7 +75,8 @@ struct Span {
 }
 
 impl ThreadWaits {
-    /// Processes an event that one of the threads wrote itself.
+    /// Processes an event that was written while one of the threads ran, not while it was
+    /// interrupted.
     pub(super) fn take_own(&mut self, event: &Event) {
         if event.head.is_in_interrupt() || event.head.is_in_softirq() || event.head.is_in_nmi() {
             return;
@@ -99,7 +100,7 @@ impl ThreadWaits {
                     .or_default()
                     .has_contention = false
             }
-            // The thread goes to sleep until a time.
+            // The thread starts to sleep until a timer expires.
             Kind::TimerStart { .. } => {
                 self.threads.entry(event.head.pid).or_default().has_fault = false
             }
@@ -112,7 +113,7 @@ impl ThreadWaits {
                 };
                 stint.since = Some((event.time, cause));
             }
-            // The thread waits intentionally.
+            // The thread waits on purpose.
             Kind::Switch { previous_state, .. } if previous_state & INTERRUPTIBLE != 0 => {
                 self.threads.entry(event.head.pid).or_default().has_fault = false;
             }
@@ -120,7 +121,7 @@ impl ThreadWaits {
         }
     }
 
-    /// Records that `waker` woke one of the threads; `None` for an interrupt or a softirq.
+    /// Records that `waker` woke one of the threads; `None` stands for an interrupt or a softirq.
     pub(super) fn woken(&mut self, pid: i32, time: u64, waker: Option<Thread>) {
         let Some(stint) = self.threads.get_mut(&pid) else {
             return;
@@ -142,7 +143,8 @@ impl ThreadWaits {
         });
     }
 
-    /// Records that events were lost: they may have ended any wait, and the reason for a wait.
+    /// Records that events were lost, among them perhaps the end of any wait, or the reason for a
+    /// wait.
     pub(super) fn lose(&mut self) {
         for stint in self.threads.values_mut() {
             stint.has_fault = false;
@@ -160,8 +162,8 @@ impl ThreadWaits {
         }
     }
 
-    /// Replaces the parts of `pieces` during which the thread itself waited in the kernel. The task
-    /// that had the CPU at that time did not delay the thread.
+    /// Replaces those parts of `pieces` in which the thread itself waited in the kernel. Whatever
+    /// had the CPU at that time did not delay the thread.
     pub(super) fn lay(&self, pid: i32, pieces: &mut Vec<Piece>) {
         let Some(stint) = self.threads.get(&pid) else {
             return;
@@ -199,8 +201,9 @@ impl ThreadWaits {
                     laid.push(piece);
                     continue;
                 }
-                // For a lock, the waker is taken for the thread that released the lock. For a page,
-                // the trace shows the page fault itself.
+                // If the thread waited for a lock, its holder is inferred: it is assumed that the
+                // waker had released the lock. If the thread waited for a page, the trace shows the
+                // page fault itself.
                 let known = if span.holder.cause == Cause::KernelLock {
                     Certainty::Inferred
                 } else {

@@ -1,38 +1,39 @@
-//! Derives the holder of a CPU, as a [`Cause`] and a [`Certainty`], from the CPU's activity.
+//! Finds out from a CPU's activity what had the CPU while a thread waited: a [`Holder`] with its
+//! [`Cause`], and how certain this is ([`Certainty`]).
 
 use super::timeline::{Context, Moment};
 use super::{Cause, Certainty, Component, Facts, Holder, Preemption};
 use crate::event::Thread;
 
-/// The idle thread's number.
+/// ID of the idle thread.
 const IDLE: i32 = 0;
-/// The smallest priority number of threads that are not real-time.
+/// The smallest priority number of threads that are not real-time threads.
 const FAIR: i32 = 100;
 /// Names of softirqs by number (include/linux/interrupt.h).
 const SOFTIRQS: [&str; 10] = [
     "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
 ];
 
-/// Facts about the wait that contains an interval.
+/// Facts about the wait to which an interval belongs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wait<'a> {
     pub(super) facts: &'a Facts,
     /// The thread that waits.
     pub(super) thread: Thread,
     pub(super) component: Component,
-    /// Whether an event between the due time and the timer interrupt found interrupts on.
+    /// Whether an event between the due time and the timer interrupt shows that interrupts were on.
     pub(super) were_interrupts_on: bool,
-    /// Depth of sections without preemption that the waking interrupt found on its CPU.
+    /// How many nested sections had preemption off on the CPU when the waking interrupt came.
     pub(super) interrupted_depth: Option<u8>,
     /// The thread that had the CPU when the waiting thread was woken.
     pub(super) found: Option<i32>,
-    /// Whether the time slice was extended before the thread started to wait, for another thread.
+    /// Whether another thread's time slice was extended before this thread started to wait.
     pub(super) is_earlier_extension: bool,
 }
 
 impl Wait<'_> {
-    /// Returns the holder of the CPU in an interval of `length` ns. Only the last interval before
-    /// the thread runs can be the switch itself.
+    /// Returns what had the CPU in an interval of `length` ns. Only the last interval before the
+    /// thread runs can be the switch itself.
     pub(super) fn holder(
         &self,
         moment: Option<&Moment>,
@@ -116,13 +117,14 @@ impl Wait<'_> {
         (if is_named { of_thread } else { nobody(cause) }, known)
     }
 
-    /// Returns whether `thread` keeps the CPU because its time slice was extended.
+    /// Returns whether `thread` still has the CPU because its time slice was extended.
     fn is_extended(&self, moment: &Moment, thread: Thread) -> bool {
         let is_for_other = self.component == Component::Switch && self.is_earlier_extension;
         moment.is_extended && !is_for_other && thread.pid != self.thread.pid
     }
 
-    /// Returns why no interrupt comes although the timer is due and only a thread is on its CPU.
+    /// Returns why there is no interrupt yet, although the timer is due and the CPU only executes a
+    /// thread.
     fn before_waking(&self, thread: Thread) -> (Cause, Certainty) {
         if self.component != Component::Timer {
             return (Cause::BeforeSoftirq, Certainty::Inferred);
@@ -143,7 +145,7 @@ impl Wait<'_> {
         }
     }
 
-    /// Returns why the woken thread does not run while `thread` is on its CPU.
+    /// Returns why the woken thread does not run while the CPU executes `thread`.
     fn before_switch(&self, thread: Thread, is_short: bool) -> (Cause, Certainty) {
         let waiting = self.thread;
         if thread.pid == waiting.pid {
@@ -165,7 +167,7 @@ impl Wait<'_> {
         }
     }
 
-    /// Returns why a thread that was awake has not read the clock yet.
+    /// Returns why a thread that was already awake has not read the clock yet.
     fn awake(&self, thread: Thread) -> (Cause, Certainty) {
         let own = self.thread;
         if thread.pid == own.pid {
@@ -186,7 +188,8 @@ impl Wait<'_> {
         }
     }
 
-    /// Returns why a thread of lower priority keeps running although it should be preempted.
+    /// Returns why a thread of lower priority continues to run although it should have been
+    /// preempted.
     fn not_preempted(&self, is_short: bool) -> (Cause, Certainty) {
         match (self.interrupted_depth, self.facts.preemption) {
             _ if is_short => (Cause::Switch, Certainty::Inferred),

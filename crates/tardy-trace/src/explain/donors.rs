@@ -1,10 +1,10 @@
-//! Finds the donor: the waiting thread for which the owner of a mutex runs (proxy execution, Linux
-//! 7.1 and later, CONFIG_SCHED_PROXY_EXEC).
+//! Finds the donor: the thread that waits for a mutex, and in place of which the owner of the mutex
+//! runs (proxy execution, Linux 7.1 and later, CONFIG_SCHED_PROXY_EXEC).
 //!
-//! Events do not name the donor. `sched_switch` shows the owner, with the owner's own priority
+//! Events do not name the donor. `sched_switch` names the owner and shows the owner's own priority
 //! (kernel/sched/core.c, `__schedule`). The donor seems to sleep uninterruptibly until the owner
-//! releases the mutex and wakes it. If a thread of lower priority keeps the CPU and then wakes such
-//! a sleeper, the sleeper is taken for the donor.
+//! releases the mutex and wakes it. If a thread of lower priority does not give up the CPU and then
+//! wakes such a sleeping thread, this module assumes that the sleeping thread is the donor.
 
 use std::collections::VecDeque;
 
@@ -14,11 +14,11 @@ use super::blocked::UNINTERRUPTIBLE;
 use super::{Cause, Certainty, Holder};
 use crate::event::{Event, Kind, Thread};
 
-/// Maximum numbers of sleeping threads and of ended sleeps that are stored.
+/// Maximum number of sleeping threads, and of ended sleeps, that are stored.
 const ASLEEP_MAX: usize = 1 << 12;
 const SLEEPS_MAX: usize = 1 << 12;
 
-/// An uninterruptible sleep that a thread ended.
+/// An uninterruptible sleep that another thread ended.
 #[derive(Debug)]
 struct Sleep {
     from: u64,
@@ -28,7 +28,7 @@ struct Sleep {
     owner: i32,
 }
 
-/// The recent uninterruptible sleeps of all threads.
+/// The latest uninterruptible sleeps of all threads.
 #[derive(Debug, Default)]
 pub(super) struct Donors {
     asleep: HashMap<i32, (u64, Thread)>,
@@ -67,7 +67,7 @@ impl Donors {
         }
     }
 
-    /// Forgets the sleeps under way, because events were lost.
+    /// Forgets the sleeps that are in progress, because events were lost.
     pub(super) fn lose(&mut self) {
         self.asleep.clear();
     }
@@ -78,7 +78,8 @@ impl Donors {
         }
     }
 
-    /// Returns the donor for which `owner` had the CPU in `start..end` while `waiting` waited.
+    /// Returns the donor in place of which `owner` had the CPU in `start..end` while `waiting`
+    /// waited.
     pub(super) fn of(&self, owner: i32, waiting: Thread, start: u64, end: u64) -> Option<Thread> {
         let is_donor = |sleep: &&Sleep| {
             sleep.owner == owner
@@ -92,24 +93,57 @@ impl Donors {
     }
 }
 
-/// Returns the holder of the CPU as the owner of a mutex that runs for `donor`, if it had the CPU
-/// although its own priority is too low. If `is_switch`, the interval is the switch itself.
+/// If `holder` had the CPU although its own priority is too low, the result says that it is the
+/// owner of a mutex and ran in place of `donor`. Otherwise, `holder` is returned unchanged. If
+/// `is_switch`, the interval is the switch itself.
 pub(super) fn owner(
     holder: Holder,
     known: Certainty,
+    thread: Thread,
     donor: Thread,
     is_switch: bool,
 ) -> (Holder, Certainty) {
-    let known = match holder.cause {
-        Cause::FairServer => Certainty::Inferred,
-        Cause::Switch if !is_switch => Certainty::Inferred,
-        Cause::PreemptionOff | Cause::KernelCode => Certainty::CannotTell(holder.cause),
+    let known = match (holder.cause, known) {
+        (Cause::FairServer, _) => Certainty::Inferred,
+        // The woken thread ran, and then lost the CPU before it read the clock. The owner has the
+        // CPU for the donor even if the woken thread waits again.
+        (Cause::Blocked, Certainty::CannotTell(Cause::FairServer)) => Certainty::Inferred,
+        (Cause::Switch, _) if !is_switch => Certainty::Inferred,
+        (Cause::PreemptionOff | Cause::KernelCode, _) => Certainty::CannotTell(holder.cause),
         _ => return (holder, known),
     };
     let owner = Holder {
         cause: Cause::LockOwner,
+        name: thread.name,
+        priority: Some(thread.priority),
         sender: Some(donor.name),
         ..holder
     };
     (owner, known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_takes_the_cpu_from_a_thread_that_has_not_read_the_clock() {
+        let thread = |pid, priority, name: &str| Thread {
+            pid,
+            priority,
+            name: name.into(),
+        };
+        let (owning, donor) = (thread(20, 120, "dd"), thread(30, 9, "motor"));
+        let blocked = Holder::of(Cause::Blocked);
+        let unclear = Certainty::CannotTell(Cause::FairServer);
+        let (found, known) = owner(blocked, unclear, owning, donor, false);
+        assert_eq!(
+            (found.cause, found.name, found.priority, found.sender),
+            (Cause::LockOwner, owning.name, Some(120), Some(donor.name))
+        );
+        assert_eq!(known, Certainty::Inferred);
+        // The idle task owns no mutex.
+        let idle = owner(blocked, Certainty::Inferred, owning, donor, false);
+        assert_eq!(idle, (blocked, Certainty::Inferred));
+    }
 }

@@ -1,15 +1,16 @@
-//! Stores the timers that are set, and describes the timer whose function a CPU runs.
+//! Stores which timers are set, and describes the timer whose function a CPU executes.
 
 use foldhash::HashMap;
 
 /// Maximum number of timers that are stored.
 const SET_MAX: usize = 1 << 18;
-/// Number of timers at which overdue timers are forgotten for the first time.
+/// When this many timers are stored, overdue timers are removed for the first time.
 const SET_USUAL: usize = 1 << 12;
-/// Time in ns after its expiry at which a stored timer must have been cancelled.
+/// If a timer is still stored this many ns after its expiry, it is overdue: it must have been
+/// cancelled.
 const OVERDUE_NS: i64 = 1_000_000_000;
 
-/// A timer that is set.
+/// A timer that a thread has set.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Timer {
     pub(super) expires: i64,
@@ -19,7 +20,7 @@ pub(super) struct Timer {
     pub(super) by: i32,
 }
 
-/// A timer whose function a CPU runs.
+/// A timer whose function a CPU executes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ExpiringTimer {
     pub(super) time: u64,
@@ -27,17 +28,18 @@ pub(super) struct ExpiringTimer {
     pub(super) function: u64,
     pub(super) timer: Option<Timer>,
     pub(super) interrupt: Option<u64>,
-    /// The thread that the timer's function interrupted. Wake-ups by any other thread do not come
-    /// from this function.
+    /// The thread that was interrupted by the timer's function. A wake-up in the context of any
+    /// other thread does not come from this function.
     pub(super) pid: i32,
     pub(super) is_in_interrupt: bool,
 }
 
-/// Timers that are set, by address. Runs with `--explain` do not record the cancellation of timers.
+/// The timers that are set, by address. They include cancelled timers, because runs with
+/// `--explain` do not record that a timer is cancelled.
 #[derive(Debug)]
 pub(super) struct SetTimers {
     timers: HashMap<u64, Timer>,
-    /// Number of timers at which the overdue timers are forgotten.
+    /// When this many timers are stored, overdue ones are removed.
     full: usize,
 }
 
@@ -51,7 +53,7 @@ impl Default for SetTimers {
 }
 
 impl SetTimers {
-    /// Stores a timer that is set at `now`, in ns of the monotonic clock.
+    /// Stores a timer that is set at `now`, in ns on the monotonic clock.
     pub(super) fn insert(&mut self, address: u64, timer: Timer, now: u64) {
         if self.timers.len() >= self.full {
             self.forget_overdue(now);
@@ -63,14 +65,15 @@ impl SetTimers {
         self.timers.remove(&address)
     }
 
-    /// Forgets timers that were due before `time`, in ns of the monotonic clock. Lost events may
-    /// have ended them and set them again, so they would be due a whole period too early.
+    /// Forgets timers that were due before `time`, in ns of the monotonic clock. The lost events
+    /// may include the expiry of such a timer, and the event that set it again. In that case, the
+    /// stored due time would be a whole period too early.
     pub(super) fn lose(&mut self, time: u64) {
         let time = time.cast_signed();
         self.timers.retain(|_, timer| timer.soft_expires > time);
     }
 
-    /// Forgets timers that are overdue. Then sets the limit for the next round to twice the
+    /// Removes the timers that are overdue. Then sets the limit for the next round to twice the
     /// remaining number of timers, so that the cost per timer stays a few instructions.
     fn forget_overdue(&mut self, now: u64) {
         let oldest = now.cast_signed().saturating_sub(OVERDUE_NS);

@@ -1,6 +1,6 @@
-//! Counts in a trace how often real-time loops violate rules: those of the kernel's monitors
+//! Counts how often real-time loops in a trace violate rules: those of the kernel's monitors
 //! `rtapp` (Documentation/trace/rv/monitor_rtapp.rst, since Linux 6.17), and a few others. The
-//! monitors themselves are not needed.
+//! kernel need not have these monitors.
 
 use std::collections::BTreeMap;
 
@@ -10,52 +10,53 @@ use super::Waker;
 use crate::event::{Event, Kind, Thread};
 use crate::text::Text;
 
-/// FUTEX_WAIT and FUTEX_WAIT_BITSET without their flags (include/uapi/linux/futex.h): waiting
-/// without priority inheritance.
+/// FUTEX_WAIT and FUTEX_WAIT_BITSET without their flags (include/uapi/linux/futex.h): these calls
+/// wait without priority inheritance.
 const FUTEX_WAITS: [i64; 2] = [0, 9];
 const FUTEX_COMMAND: i64 = 0x7f;
-/// Flag of clone(2) for a thread of the same program (include/uapi/linux/sched.h).
+/// Flag of clone(2) for a new thread of the same program (include/uapi/linux/sched.h).
 const CLONE_THREAD: i64 = 0x1_0000;
-/// Monotonic clocks stay below this value (31 years); the wall clock has exceeded it since 2001.
+/// Times on monotonic clocks are below this value (31 years); wall clock times have been above it
+/// since 2001.
 const WALL_CLOCK_NS: i64 = 1_000_000_000_000_000_000;
-/// Bit of a timer's mode: the time counts from now.
+/// Bit in a timer's mode that means that the time is relative to now.
 const RELATIVE: i64 = 1;
-/// Maximum number of names of wakers.
+/// Maximum number of different wakers (by name and priority) that are counted.
 const WAKERS_MAX: usize = 1000;
 /// Maximum number of monitors whose reports are counted; Linux 7.3 has 15.
 const REPORTS_MAX: usize = 100;
 
-/// Counts of actions that a real-time loop must avoid.
+/// How often real-time loops did what they must avoid.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Rules {
-    /// Pages that the program touched and that were not mapped.
+    /// Page faults in user space: the program touched pages that were not mapped.
     pub page_faults_user: u64,
-    /// Page faults in the kernel on the program's behalf.
+    /// Page faults in the kernel that occurred on the program's behalf.
     pub page_faults_kernel: u64,
-    /// Sleeps for a length of time instead of until a time: each sleep shifts all later cycles by
-    /// its latency.
+    /// Sleeps for a given time instead of until a given time. Each of them shifts all later cycles
+    /// by its latency.
     pub sleeps_relative: u64,
-    /// Sleeps on a clock that can be set.
+    /// Sleeps on a clock that somebody may set.
     pub sleeps_on_wall_clock: u64,
-    /// Waits at a futex without priority inheritance.
+    /// Waits for a futex without priority inheritance.
     pub futex_waits_plain: u64,
-    /// Wake-ups by threads of lower priority, by name and priority of the waker.
+    /// Wake-ups by threads of lower priority, by the waker's name and priority.
     pub woken_by_lower: BTreeMap<(Text, i32), u64>,
     /// Wake-ups from a softirq.
     pub woken_from_softirq: u64,
-    /// Waits for locks of the kernel.
+    /// Waits for kernel locks.
     pub lock_waits: LockWaits,
-    /// Threads of the same program that the thread started.
+    /// How many threads of the same program the thread started.
     pub threads_started: u64,
-    /// Violations that the kernel's own monitors report, by monitor.
+    /// Violations that the kernel's own monitors reported, by monitor.
     pub reports: BTreeMap<Text, u64>,
-    /// Page faults before the first wake-up by a timer. The other counts exclude them, because a
-    /// thread may have page faults when it starts.
+    /// Page faults before a timer first woke the thread. The other counts do not include them,
+    /// because a thread may have page faults while it starts.
     pub page_faults_at_start: u64,
     has_begun: bool,
 }
 
-/// Waits for locks of the kernel.
+/// Waits for kernel locks.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct LockWaits {
     /// Number of waits.
@@ -64,22 +65,22 @@ pub struct LockWaits {
     pub sum_ns: u64,
     /// Length of the longest wait, in ns.
     pub max_ns: u64,
-    /// Start of the current wait.
+    /// When the current wait started.
     began: Option<u64>,
 }
 
-/// The scope of the counts: all explained threads together, or some threads individually.
+/// Whether the counts are for all explained threads together, or for some threads individually.
 #[derive(Debug, Default)]
 pub(crate) struct RuleScopes {
     all: Rules,
     threads: Option<HashMap<i32, Rules>>,
-    /// Threads of the measuring tool. These threads wake a loop to end it, so the wake-ups are not
+    /// Threads of tardy itself. They wake a loop in order to end it, and these wake-ups are not
     /// counted as violations.
     observers: Vec<i32>,
 }
 
 impl RuleScopes {
-    /// Counts threads individually; no thread is counted yet.
+    /// Counts threads individually; at first there are none.
     pub(crate) fn single_threads() -> Self {
         Self {
             threads: Some(HashMap::default()),
@@ -117,7 +118,7 @@ impl RuleScopes {
         }
     }
 
-    /// Forgets the current waits, because the events of their ends may be lost.
+    /// Forgets the waits in progress, because the events at their ends may be lost.
     pub(crate) fn lose(&mut self) {
         self.all.lock_waits.began = None;
         for rules in self.threads.iter_mut().flat_map(HashMap::values_mut) {
@@ -125,16 +126,17 @@ impl RuleScopes {
         }
     }
 
-    /// Returns the number of single threads.
+    /// Returns the number of threads that are counted individually.
     pub(crate) fn len(&self) -> usize {
         self.threads.as_ref().map_or(0, HashMap::len)
     }
 }
 
 impl Rules {
-    /// Processes an event of the thread.
+    /// Processes an event that was written while the thread was on the CPU.
     pub(crate) fn take(&mut self, event: &Event) {
-        // Ignores what an interrupt does while the thread is on the CPU.
+        // If an interrupt writes the event while the thread is on the CPU, the event is not an
+        // action of the thread.
         if event.head.is_in_interrupt() || event.head.is_in_softirq() || event.head.is_in_nmi() {
             return;
         }
@@ -165,7 +167,7 @@ impl Rules {
         }
     }
 
-    /// Processes a wake-up of the thread.
+    /// Processes an event by which the thread is woken.
     pub(crate) fn woken(&mut self, thread: Thread, waker: Waker) {
         match waker {
             Waker::Softirq => self.woken_from_softirq += 1,
@@ -182,8 +184,8 @@ impl Rules {
         }
     }
 
-    /// Records that a timer woke the thread: its loop has started, and earlier actions are no
-    /// violations.
+    /// Records that a timer woke the thread. From the first such wake-up on, actions count as
+    /// violations, because the thread's loop has started; earlier counts are reset.
     pub(crate) fn begin(&mut self) {
         if !self.has_begun {
             let page_faults_at_start = self.page_faults_user + self.page_faults_kernel;
@@ -200,7 +202,7 @@ impl Rules {
         self.sleeps_relative += u64::from(mode.is_some_and(|mode| mode & RELATIVE != 0));
         self.sleeps_on_wall_clock += u64::from(soft_expires > WALL_CLOCK_NS);
     }
-    /// Records that the thread slept at a futex without priority inheritance.
+    /// Records that the thread waited for a futex without priority inheritance.
     pub(crate) fn waited_at_futex(&mut self) {
         self.futex_waits_plain += 1;
     }

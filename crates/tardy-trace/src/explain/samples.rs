@@ -1,12 +1,13 @@
-//! Explains samples of a measuring thread: the time from each sample's due time until the thread
-//! read the clock.
+//! Explains samples of a measuring thread: what happened from each sample's due time until the
+//! thread read the clock.
 //!
 //! A sample carries its due time and its clock read, and the trace shows what happened in between.
-//! The pieces cover exactly this interval, even if the trace has gaps, so their sum is the sample's
-//! latency to the nanosecond. A gap in the trace is a piece whose cause is unknown or lost events.
+//! The pieces cover exactly this interval, even if events are missing, so their sum is the sample's
+//! latency to the nanosecond. Where the trace shows nothing, there is a piece whose cause is either
+//! unknown or a loss of events.
 //!
-//! A sample of a probe with several threads belongs to the thread that had a CPU at the clock read.
-//! Probes therefore need not declare which thread records which series.
+//! If a probe has several threads, a sample is assigned to the thread that had a CPU at the clock
+//! read. So probes do not have to declare which thread records which series.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -19,43 +20,44 @@ use crate::event::Thread;
 use crate::merge::Item;
 use crate::text::Text;
 
-/// Maximum number of wake-ups per thread that wait for their samples.
+/// Maximum number of wake-ups per thread that are stored until their samples arrive.
 const WAKE_UPS_MAX: usize = 1 << 14;
-/// Usual number of pieces of a sample in addition to those of its wake-up.
+/// How many pieces a sample usually has in addition to those of its wake-up.
 const PIECES_BESIDE: usize = 3;
 
-/// Reads a trace, and explains samples once the trace has reached their time.
+/// Reads a trace, and explains a sample once the trace has been read up to the sample's time.
 #[derive(Debug)]
 pub struct Samples {
     explainer: Explainer,
-    /// Duration of the context switch itself, in ns.
+    /// How long the context switch itself takes, in ns.
     switch_ns: u64,
-    /// Wake-ups by thread, in the order of time.
+    /// The wake-ups of each thread, in the order of time.
     wake_ups: BTreeMap<i32, VecDeque<WakeUp>>,
 }
 
-/// The explained interval of a sample.
+/// A sample, explained.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Delay {
     /// The thread that took the sample, if the trace shows it.
     pub pid: Option<i32>,
     /// The CPU on which the thread ran.
     pub cpu: u32,
-    /// The waker; `None` if the thread was awake.
+    /// What woke the thread; `None` if it was awake.
     pub waker: Option<Waker>,
     /// Whether the trace contains the switch to the thread.
     pub is_switch_seen: bool,
-    /// The pieces in the order of time, without a gap, from due to the clock read.
+    /// The pieces from the due time to the clock read, in the order of time, without a gap.
     pub pieces: Vec<Piece>,
 }
 
 impl Samples {
-    /// Creates the state for an unread trace, without a followed thread. `threads` are names known
-    /// in advance.
+    /// Creates an explainer that has read nothing yet and follows no thread. `threads` are names
+    /// known in advance.
     #[must_use]
     pub fn new(facts: Facts, threads: &HashMap<i32, Text>) -> Self {
         let mut explainer = Explainer::new(Target::Pids(Vec::new()), facts, threads);
         explainer.judge_single_threads();
+        explainer.span_losses();
         Self {
             explainer,
             switch_ns: facts.switch_ns,
@@ -63,29 +65,29 @@ impl Samples {
         }
     }
 
-    /// Starts to explain samples of this thread, too.
+    /// Also explains samples of this thread from now on.
     pub fn follow(&mut self, pid: i32) {
         self.explainer.follow(pid);
     }
 
-    /// Starts counting actions of this thread that a real-time loop must avoid.
+    /// From now on, counts what this thread does that a real-time loop must avoid.
     pub fn judge(&mut self, pid: i32) {
         self.explainer.judge(pid);
     }
 
-    /// Stops counting wake-ups by this thread of the measuring tool as violations of the rules for
-    /// real-time loops.
+    /// This thread belongs to tardy: its wake-ups of other threads no longer count as violations of
+    /// the rules for real-time loops.
     pub fn add_observer(&mut self, pid: i32) {
         self.explainer.add_observer(pid);
     }
 
-    /// Returns the last known state of a thread, and its counts.
+    /// Returns what was last known about a thread, and its counts.
     #[must_use]
     pub fn rules(&self, pid: i32) -> Option<(Thread, &Rules)> {
         Some((self.explainer.thread(pid), self.explainer.rules_of(pid)?))
     }
 
-    /// Returns the names of threads in the trace, by number.
+    /// Returns the names of the threads in the trace, by thread ID.
     pub fn names(&self) -> impl Iterator<Item = (i32, Text)> {
         self.explainer.names()
     }
@@ -105,7 +107,7 @@ impl Samples {
         }
     }
 
-    /// Forgets events before `time`. All samples up to then must have been explained.
+    /// Forgets the events before `time`. All samples up to `time` must have been explained before.
     pub fn forget_before(&mut self, time: u64) {
         self.explainer.forget_before(time);
         for kept in self.wake_ups.values_mut() {
@@ -116,8 +118,8 @@ impl Samples {
         }
     }
 
-    /// Returns the due time of the thread's last wake-up that ended by `time`; `None` if a timer
-    /// did not cause this wake-up.
+    /// Returns when the thread was due for the last wake-up after which it ran by `time`; `None` if
+    /// this was not a wake-up by a timer.
     #[must_use]
     pub fn due_of_wake_up(&self, pid: i32, time: u64) -> Option<u64> {
         let kept = self.wake_ups.get(&pid)?;
@@ -128,14 +130,14 @@ impl Samples {
         (last.due_from == DueFrom::Timer).then_some(last.due)
     }
 
-    /// Reuses the memory of a sample that is finished.
+    /// Takes the memory of a sample that is no longer needed, to use it for another one.
     pub fn give_back(&mut self, delay: Delay) {
         self.explainer.give_back(delay.pieces);
     }
 
-    /// Explains a sample that one of `threads` took and that was due before `woke`; call it once
-    /// the stream is some ms past `woke`. `home` is the CPU to examine if the trace does not show
-    /// which one was used.
+    /// Explains a sample that was taken by one of `threads`, was due at `due`, and read the clock
+    /// at `woke`. The stream must have been read to some ms after `woke`. `home` is the CPU to
+    /// examine if the trace does not show which one was used.
     pub fn explain(&mut self, threads: &[i32], home: u32, due: u64, woke: u64) -> Delay {
         let taker = match threads {
             [only] => Some(*only),
@@ -155,7 +157,8 @@ impl Samples {
                 .or_default()
                 .push_back(wake_up);
         }
-        // The thread ran at `woke`: an earlier wake-up after the due time belongs to this sample.
+        // The thread ran at `woke`: the sample proves it. If the thread got the CPU by wake-ups
+        // between the due time and `woke`, the first of them belongs to this sample.
         let room = self.explainer.room();
         let kept = self.wake_ups.get(&pid);
         let found =
@@ -209,8 +212,8 @@ impl Samples {
         }
     }
 
-    /// Explains a sample without a wake-up in its interval: the thread was awake, or the trace
-    /// lacks the wake-up.
+    /// Explains a sample in whose interval there is no wake-up, because the thread was awake or the
+    /// trace does not show the wake-up.
     fn awake(&self, pid: i32, home: u32, due: u64, woke: u64, mut pieces: Vec<Piece>) -> Delay {
         let on = |time| {
             self.explainer
@@ -228,7 +231,7 @@ impl Samples {
         };
         self.explainer
             .cut(way, Component::Awake, cpu, due, woke, &mut pieces);
-        // The thread's wake-up may be among the lost events.
+        // The event of the thread's wake-up may have been lost.
         let is_lost = pieces.iter().any(|piece| piece.holder.cause == Cause::Lost);
         if is_lost || found.is_none() {
             return Delay {
@@ -252,7 +255,7 @@ impl Samples {
     }
 }
 
-/// Returns an interval that the trace does not explain.
+/// Returns a piece for an interval that the trace does not explain.
 fn nobody_s(cpu: u32, due: u64, woke: u64, cause: Cause) -> Delay {
     let piece = Piece {
         component: Component::Awake,

@@ -1,4 +1,5 @@
-//! Interrupts that CPUs send to each other: the sender, and the function that it wants to be run.
+//! Interrupts that CPUs send to each other: who sent them, and which function the receiver should
+//! run.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +8,13 @@ use crate::text::Text;
 /// Names of the interrupts that CPUs send to each other: three of x86, and one for all of them on
 /// other architectures.
 const NAMES: [&str; 4] = ["reschedule", "call_function", "call_function_single", "ipi"];
-/// The interrupt of x86 that runs no function.
+/// An interrupt of x86 that does not run a function.
 const RESCHEDULE: &str = "reschedule";
-/// Maximum time in ns from sending an interrupt to its arrival. What was sent earlier does not
-/// explain an interrupt that arrives.
+/// Maximum time in ns from the sending of an interrupt to its arrival. If more time has passed, the
+/// arriving interrupt is another one.
 const ARRIVES_NS: u64 = 1_000_000;
 
-/// The sender of an interrupt, and its reason.
+/// Who sent an interrupt, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sender {
     /// The thread on the sending CPU.
@@ -26,12 +27,13 @@ pub(super) struct Sender {
 #[derive(Debug, Default)]
 pub(super) struct SentInterrupts {
     interrupts: BTreeMap<u32, (u64, Text)>,
-    /// The first function that each CPU has not run yet: it is the reason for the interrupt.
+    /// For each CPU: the first of the queued functions that the CPU has not run yet. This function
+    /// is the reason for the interrupt.
     functions: BTreeMap<u32, (u64, u64)>,
 }
 
 impl SentInterrupts {
-    /// Records that a function was queued for `cpu`.
+    /// Records that a function is queued for `cpu`.
     pub(super) fn queue(&mut self, cpu: u32, time: u64, function: u64) {
         let first = self.functions.entry(cpu).or_insert((time, function));
         if !is_recent(first.0, time) {
@@ -44,7 +46,7 @@ impl SentInterrupts {
         self.interrupts.insert(cpu, (time, name));
     }
 
-    /// Returns the sender of an interrupt that arrives on `cpu`.
+    /// Returns who sent the interrupt that arrives on `cpu`.
     pub(super) fn arrive(&mut self, cpu: u32, time: u64, interrupt: Text) -> Option<Sender> {
         if self.interrupts.is_empty() || !NAMES.contains(&interrupt.as_str()) {
             return None;

@@ -1,5 +1,5 @@
-//! Reconstructs what one CPU was doing: a stack of contexts, from events and from each event's
-//! record of the context that wrote it.
+//! Reconstructs what one CPU was doing, as a stack of contexts: from the events, and from what each
+//! event states about the context in which it was written.
 
 use std::collections::VecDeque;
 
@@ -11,15 +11,15 @@ use crate::event::{Event, Head, Kind, Thread};
 use crate::recent::Recent;
 use crate::text::Text;
 
-/// Maximum number of moments per CPU, which take 12 MB: 13 s at 10,000 events a second, 0.7 s at
-/// 200,000.
+/// Maximum number of moments that are stored per CPU; they take 12 MB. They suffice for 13 s at
+/// 10,000 events a second, and for 0.7 s at 200,000.
 const MOMENTS_MAX: usize = 1 << 17;
-/// Maximum number of interrupts per CPU whose senders are stored.
+/// Maximum number of interrupts per CPU for which the sender is stored.
 const SENDERS_MAX: usize = 1 << 14;
-/// The softirq in which timers expire unless they expire in a hard interrupt.
+/// The softirq in which timers expire if they do not expire in a hard interrupt.
 const HRTIMER_SOFTIRQ: i64 = 8;
 
-/// The context on top of the CPU's stack.
+/// The topmost context of the CPU's stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Context {
     Nmi,
@@ -30,25 +30,25 @@ pub(super) enum Context {
     Thread,
 }
 
-/// The activity of a CPU from a time until the next moment.
+/// What a CPU does from one moment until the next.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Moment {
     pub(super) time: u64,
     pub(super) top: Context,
-    /// The thread on the CPU, possibly interrupted.
+    /// The thread on the CPU; a context may have interrupted it.
     pub(super) thread: Option<Thread>,
-    /// The context that the event recorded.
+    /// The context that the event describes.
     pub(super) head: Head,
     /// Whether events were lost after this moment.
     pub(super) is_lost: bool,
-    /// Whether the thread on the CPU runs in an extended time slice.
+    /// Whether the time slice of the thread on the CPU is extended.
     pub(super) is_extended: bool,
-    /// The call stack, if a trigger recorded it.
+    /// The call stack, if a trigger of the event recorded it.
     pub(super) stack: Option<u32>,
 }
 
 impl Moment {
-    /// Returns whether the CPU did the same at both moments.
+    /// Returns whether the CPU does the same at both moments.
     fn is_like(&self, other: &Self) -> bool {
         let pid = |moment: &Self| moment.thread.map(|thread| thread.pid);
         pid(self) == pid(other)
@@ -57,7 +57,7 @@ impl Moment {
     }
 }
 
-/// All CPUs, ordered by number. Most machines number them from 0 without a gap.
+/// All CPUs, sorted by number. Most machines number their CPUs from 0 without a gap.
 #[derive(Debug, Default)]
 pub(super) struct Cpus(Vec<(u32, Timeline)>);
 
@@ -100,34 +100,33 @@ impl Cpus {
     }
 }
 
-/// The current and recent states of a CPU.
+/// What a CPU does now, and what it did recently.
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
     moments: VecDeque<Moment>,
-    /// The contexts that interrupt the thread, such as interrupts and softirqs.
+    /// The contexts that have interrupted the thread, such as interrupts and softirqs.
     stack: Vec<Context>,
     thread: Option<Thread>,
-    /// When the outermost interrupt on the CPU started, and the depth of sections without
-    /// preemption that it found. `None` if the CPU is in no interrupt, or if the entry was not
-    /// seen.
+    /// When the outermost interrupt on the CPU started, and how many nested sections had preemption
+    /// off at that time. `None` if the CPU is in no interrupt, or if the entry was not seen.
     pub(super) interrupt: Option<(u64, u8)>,
-    /// The timer whose function the CPU runs.
+    /// The timer whose function the CPU is executing.
     pub(super) expiring: Option<ExpiringTimer>,
-    /// The interrupted functions, if a trigger recorded them.
+    /// The stack of the interrupted functions, if a trigger recorded it.
     pub(super) interrupted_stack: Option<u32>,
-    /// Entry of the interrupt that last raised the softirq of timers.
+    /// When the CPU entered that interrupt that last raised the softirq of timers.
     pub(super) timer_softirq_raised: Option<u64>,
-    /// The timer that ends the extended time slice of the thread on the CPU.
+    /// The timer that will end the extended time slice of the thread on the CPU.
     extension: Option<u64>,
-    /// Whether the kernel flags events in softirqs. On PREEMPT_RT it does not, because threads
-    /// serve softirqs.
+    /// Whether events that are written in a softirq have a flag. On PREEMPT_RT they have no flag,
+    /// because threads serve softirqs.
     are_softirqs_flagged: bool,
-    /// Whether the trace has events for the entries of softirqs, and no event was lost since the
-    /// last of them.
+    /// Whether the trace shows when softirqs are entered, and no event was lost since this was last
+    /// seen.
     are_softirqs_traced: bool,
-    /// Senders of the interrupts that arrived at these times.
+    /// When interrupts from other CPUs arrived, and who sent them.
     senders: VecDeque<(u64, Sender)>,
-    /// Softirqs of threads that were switched away while they served them (PREEMPT_RT).
+    /// The softirqs that each thread was serving when it lost the CPU (PREEMPT_RT).
     suspended: HashMap<i32, Vec<Context>>,
 }
 
@@ -137,7 +136,7 @@ impl Timeline {
         self.thread
     }
 
-    /// Returns the time of the last event.
+    /// Returns when the last event was written.
     pub(super) fn last(&self) -> Option<u64> {
         self.moments.back().map(|moment| moment.time)
     }
@@ -167,10 +166,10 @@ impl Timeline {
         before + begin + moments[begin..].partition_point(|moment| moment.time <= time)
     }
 
-    /// Follows the extended time slice of the thread on the CPU: the kernel sets a timer with the
-    /// function at `slice_expired` when the thread returns to its program (kernel/rseq.c,
-    /// `__rseq_arm_slice_extension_timer`). A trace without cancelled timers shows the end of the
-    /// slice at the next switch.
+    /// Keeps track of whether the time slice of the thread on the CPU is extended. When the thread
+    /// returns to its program, the kernel sets a timer with the function at `slice_expired`
+    /// (kernel/rseq.c, `__rseq_arm_slice_extension_timer`). If the trace does not show cancelled
+    /// timers, the slice is taken to end at the next switch.
     pub(super) fn follow_extension(&mut self, kind: &Kind, slice_expired: u64) {
         match *kind {
             Kind::TimerStart {
@@ -186,8 +185,8 @@ impl Timeline {
         }
     }
 
-    /// Processes an event. `known` are names and priorities of threads by number. `sender` is the
-    /// sender of an interrupt that arrives.
+    /// Processes an event. `known` has the names and priorities of threads, by thread ID. If the
+    /// event is the arrival of an interrupt, `sender` sent it.
     pub(super) fn apply(
         &mut self,
         event: &Event,
@@ -230,7 +229,8 @@ impl Timeline {
             } => self.switch(previous.pid, previous_state, next),
             _ => {}
         }
-        // Contexts are few; a trace of entries without exits is damaged.
+        // A CPU is never in more than a few contexts at once. If there are more, the trace is
+        // damaged: it has entries without exits.
         self.stack.truncate(16);
         self.push(event.time, event.head);
         if let Some(sender) = sender {
@@ -252,14 +252,14 @@ impl Timeline {
         }
     }
 
-    /// Returns whether the CPU is serving a softirq. An interrupt may have interrupted the softirq.
+    /// Returns whether the CPU is serving a softirq, even if an interrupt has interrupted it.
     pub(super) fn is_softirq_interrupted(&self) -> bool {
         self.stack
             .iter()
             .any(|context| matches!(context, Context::Softirq(_)))
     }
 
-    /// Forgets the state of the CPU, because events were lost before `time`, and marks the last
+    /// Forgets what the CPU is doing, because events were lost before `time`, and marks the last
     /// moment.
     pub(super) fn lose(&mut self, time: u64) {
         if let Some(last) = self.moments.back_mut() {
@@ -278,7 +278,7 @@ impl Timeline {
         self.push(time, Head::default());
     }
 
-    /// Returns the sender of the interrupt that arrived at `time`.
+    /// Returns who sent the interrupt that arrived at `time`.
     pub(super) fn sender(&self, time: u64) -> Option<Sender> {
         let place = self.senders.partition_point(|&(sent, _)| sent < time);
         self.senders
@@ -287,7 +287,7 @@ impl Timeline {
             .map(|&(_, sender)| sender)
     }
 
-    /// Forgets moments before `time`, so that the rest fits into a cache.
+    /// Forgets the moments before `time`, so that the others fit into a cache.
     pub(super) fn forget_before(&mut self, time: u64) {
         while self
             .moments
@@ -301,9 +301,9 @@ impl Timeline {
         }
     }
 
-    /// Passes the intervals of `from..to` without a gap to `visit`, each with what the CPU was
-    /// doing. Neighbours with equal contexts are merged. Time before the first moment has no
-    /// context.
+    /// Divides `from..to` into intervals without gaps, and passes to `visit` each interval and what
+    /// the CPU did in it. Adjacent intervals with equal contexts are merged. For the time before
+    /// the first moment, no context is passed.
     pub(super) fn stretches(
         &self,
         from: u64,
@@ -343,12 +343,13 @@ impl Timeline {
         }
     }
 
-    /// Returns whether an event after `from` and before `to` found interrupts on, in a thread.
+    /// Returns whether an event after `from` and before `to` was written while the CPU executed a
+    /// thread with interrupts on.
     pub(super) fn were_interrupts_on(&self, from: u64, to: u64) -> bool {
         let mut found = false;
         let mut moments = self.moments.range(self.after(from)..).peekable();
         while let Some(moment) = moments.next_if(|moment| moment.time < to) {
-            // An event followed by another one at the same time has no length.
+            // If another event follows at the same time, the moment has no length.
             let end = moments.peek().map_or(to, |next| next.time);
             found |=
                 moment.time < end && moment.top == Context::Thread && !moment.head.is_irqs_off();
@@ -372,9 +373,9 @@ impl Timeline {
         });
     }
 
-    /// Sets the thread on the CPU from an event's head. Some kernels do not trace the switch from
-    /// idle; then the next event shows which thread has had the CPU since some time after the
-    /// previous event.
+    /// Sets the thread on the CPU to the one that the event names. This is needed because some
+    /// kernels do not trace the switch from the idle task. The next event then shows which thread
+    /// got the CPU some time after the previous event.
     fn learn_thread(&mut self, head: Head, known: &Recent<i32, Thread>) {
         if self.thread.is_some_and(|thread| thread.pid == head.pid) {
             return;
@@ -392,7 +393,8 @@ impl Timeline {
         }
     }
 
-    /// Adds entries and exits that the trace lacks, as the flags of other events reveal them.
+    /// Adds entries and exits that the trace lacks, as far as the flags of other events reveal
+    /// them.
     fn learn_context(&mut self, event: &Event) {
         let is_own = matches!(
             event.kind,
@@ -427,13 +429,15 @@ impl Timeline {
                 .iter()
                 .any(|context| matches!(context, Context::Softirq(_)))
         {
-            // If entries are traced, the flag alone means that an interrupt arrived before the
-            // first handler or after the last one, outside of any handler.
+            // If the trace does not show when softirqs are entered, a flagged event means that a
+            // softirq is being served. If the trace shows it, a flagged event means that an
+            // interrupt came within the softirq but outside of any handler: before the first or
+            // after the last one.
             self.stack.insert(0, Context::Softirq(None));
         }
     }
 
-    /// Removes the topmost context that `is_it` accepts, and all contexts above it.
+    /// Removes the topmost context for which `is_it` returns true, and all contexts above it.
     fn leave(&mut self, is_it: impl Fn(&Context) -> bool) {
         if let Some(place) = self.stack.iter().rposition(is_it) {
             self.stack.truncate(place);
@@ -448,8 +452,8 @@ impl Timeline {
     }
 
     fn switch(&mut self, previous: i32, previous_state: i64, next: Thread) {
-        // A thread that is switched away while it serves a softirq resumes the softirq when it gets
-        // a CPU again, unless the thread has ended.
+        // If a thread is switched away while it serves a softirq, it continues to serve it when it
+        // gets a CPU again, unless the thread has ended.
         self.stack
             .retain(|context| matches!(context, Context::Softirq(_)));
         if !self.stack.is_empty() && previous_state & 0x30 == 0 && self.suspended.len() < 4096 {
@@ -463,8 +467,8 @@ impl Timeline {
         (self.thread, self.interrupt) = (Some(next), None);
     }
 
-    /// Inserts the start and the end of a non-maskable interrupt. The kernel writes the event at
-    /// the end of the handler, with the handler's duration `took`.
+    /// Adds both the start and the end of a non-maskable interrupt. The kernel writes only one
+    /// event, at the end of the handler, which took the time `took`.
     fn insert_nmi(&mut self, event: &Event, took: i64) {
         let Some(last) = self.moments.back().copied() else {
             return;

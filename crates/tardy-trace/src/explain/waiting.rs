@@ -1,4 +1,5 @@
-//! Tracks the threads whose wake-ups are explained while they wait.
+//! Keeps track of the threads whose wake-ups are explained. Waits of other threads are not of
+//! interest here.
 
 use super::{DueFrom, Waker};
 use crate::event::Thread;
@@ -7,7 +8,7 @@ use crate::text::Text;
 /// The threads whose wake-ups are explained.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// The threads with these numbers, outside any container.
+    /// The threads with these IDs in the initial PID namespace.
     Pids(Vec<i32>),
     /// All threads with one of these names.
     Names(Vec<Text>),
@@ -22,7 +23,7 @@ impl Target {
     }
 }
 
-/// The wait that contains an interval.
+/// Facts about the wait to which an interval belongs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Way {
     pub(super) thread: Thread,
@@ -31,7 +32,7 @@ pub(super) struct Way {
     pub(super) functions: Functions,
 }
 
-/// The functions that the waking interrupt interrupted, if stacks were recorded.
+/// The stack of the functions that the waking interrupt interrupted, if it was recorded.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Functions {
     pub(super) stack: Option<u32>,
@@ -42,7 +43,7 @@ pub(super) struct Functions {
 pub(super) struct WaitingThread {
     pub(super) thread: Thread,
     pub(super) due: u64,
-    /// Latest expiry within the timer's slack.
+    /// When the timer expires at the latest, because of its slack.
     pub(super) slack_end: u64,
     pub(super) due_from: DueFrom,
     pub(super) waker: Waker,
@@ -52,14 +53,14 @@ pub(super) struct WaitingThread {
     pub(super) waking_cpu: u32,
     pub(super) interrupted_depth: Option<u8>,
     pub(super) functions: Functions,
-    /// When the thread was first put on a run queue, and the CPU of this queue.
+    /// When the thread was first put on a run queue, and to which CPU the queue belongs.
     pub(super) queue: (u64, u32),
     /// The CPUs to which the thread was moved.
     pub(super) moves: Vec<(u64, u32)>,
 }
 
 impl WaitingThread {
-    /// Returns the last CPU for which the thread waits, and the start of that wait.
+    /// Returns the last CPU for which the thread waits, and when it started to wait for it.
     pub(super) fn last_queue(&self) -> (u64, u32) {
         self.moves.last().copied().unwrap_or(self.queue)
     }

@@ -1,12 +1,12 @@
-//! Sweeps over a trace to find the wake-ups of threads.
+//! Reads a trace to find the wake-ups of threads.
 //!
-//! Runs with `--explain` do not record the end of a timer's function. The end of its interrupt
-//! gives the same information; a wake-up in between counts as the timer's only if the interrupted
-//! thread is the same.
+//! Runs with `--explain` do not record the end of a timer's function. The end of the timer's
+//! interrupt gives the same information. A wake-up during the interrupt counts as the timer's only
+//! if the interrupted thread is the same.
 //!
-//! A stack is not an event of the stream. The stack belongs to the preceding event on its CPU and
-//! carries the ID of the thread that ran then. Read as an event after a switch, the stack would
-//! make the previous thread seem to run again.
+//! A stack is not treated as an event of the stream. It belongs to the previous event on its CPU,
+//! and contains the ID of the thread that ran at that time. Otherwise, a stack after a switch would
+//! make it seem as if the previous thread ran again.
 
 use std::collections::BTreeMap;
 
@@ -26,33 +26,33 @@ use crate::merge::Item;
 use crate::recent::Recent;
 use crate::text::Text;
 
-/// Minimum number of recently seen threads that are stored.
+/// Minimum number of recently seen threads about which facts are stored.
 const THREADS_MAX: usize = 1 << 12;
 /// Maximum number of kernel workers that are stored.
 const WORKERS_MAX: usize = 1 << 18;
-/// Number of pieces that most wake-ups need; space for them is reserved at once.
+/// The usual number of pieces of a wake-up; space for them is reserved in advance.
 pub(super) const PIECES_USUAL: usize = 8;
-/// Maximum number of unused piece buffers that are kept for reuse.
+/// Maximum number of unused buffers for pieces that are kept.
 const SPARE_MAX: usize = 64;
-/// Maximum distance, in ns, between the time of an event on the monotonic clock and the time that a
-/// timer of this clock read.
+/// If the timer uses the monotonic clock, its interrupt read a time that is at most this many ns
+/// from the event's time.
 const SAME_CLOCK_NS: u64 = 1_000_000_000;
 
-/// Reads a trace event by event, and emits wake-ups.
+/// Reads a trace event by event, and returns explained wake-ups.
 #[derive(Debug)]
 pub struct Explainer {
     target: Target,
     facts: Facts,
     cpus: Cpus,
-    /// The last known state of each thread.
+    /// What was last known about each thread.
     threads: Recent<i32, Thread>,
     timers: SetTimers,
     /// The work item that each kernel worker runs.
     work: HashMap<i32, u64>,
-    /// Unfinished wake-ups, by thread.
+    /// Wake-ups whose threads do not run yet, by thread.
     waiting: HashMap<i32, WaitingThread>,
-    /// Due times of threads by number, used instead of timers, and the number of the last due time
-    /// for which the thread was woken.
+    /// For each thread ID with a grid of due times, which replaces the thread's timers: the grid,
+    /// and the number of the last due time for which the thread was woken.
     grids: BTreeMap<i32, (Grid, Option<i64>)>,
     judged: RuleScopes,
     blocked: ThreadWaits,
@@ -60,12 +60,15 @@ pub struct Explainer {
     sent: SentInterrupts,
     finished: Vec<WakeUp>,
     unfinished: u64,
-    /// Buffers of finished wake-ups.
+    /// Whether a wake-up that spans lost events is explained, because its end is known from a
+    /// sample.
+    spans_losses: bool,
+    /// Buffers of wake-ups that are no longer needed.
     spare: Vec<Vec<Piece>>,
 }
 
 impl Explainer {
-    /// Creates an explainer for an unread trace. `threads` are names known in advance.
+    /// Creates an explainer that has read nothing yet. `threads` are names that are already known.
     #[must_use]
     pub fn new(
         target: Target,
@@ -96,14 +99,15 @@ impl Explainer {
             sent: SentInterrupts::default(),
             finished: Vec::new(),
             unfinished: 0,
+            spans_losses: false,
             spare: Vec::new(),
         }
     }
 
-    /// Takes due times from grids, by the thread's number, instead of from timers. In each period
-    /// of a thread's grid, the first wake-up that a timer may have caused is due at the start of
-    /// the period. All other wake-ups, and those of threads without a grid, are due when the thread
-    /// is woken. If `grids` is empty, due times come from timers.
+    /// From now on, due times come from these grids (by thread ID) instead of from timers. In each
+    /// period of a thread's grid, the first wake-up that may come from a timer is due at the start
+    /// of the period. All other wake-ups are due when the thread is woken; so are all wake-ups of
+    /// threads without a grid. If `grids` is empty, due times come from timers.
     #[must_use]
     pub fn with_grids(mut self, grids: impl IntoIterator<Item = (i32, Grid)>) -> Self {
         self.grids = grids
@@ -124,11 +128,16 @@ impl Explainer {
                 self.judged.lose();
                 self.blocked.lose();
                 self.donors.lose();
+                // While events were lost, the thread may have run, slept and been woken again.
+                if !self.spans_losses {
+                    self.unfinished += self.waiting.len() as u64;
+                    self.waiting.clear();
+                }
             }
         }
     }
 
-    /// Starts to explain wake-ups of this thread, too.
+    /// Also explains wake-ups of this thread from now on.
     pub fn follow(&mut self, pid: i32) {
         match &mut self.target {
             Target::Pids(pids) if !pids.contains(&pid) => pids.push(pid),
@@ -142,7 +151,7 @@ impl Explainer {
         !self.finished.is_empty()
     }
 
-    /// Reuses the memory of pieces that are finished.
+    /// Takes the memory of pieces that are no longer needed, to use it for other ones.
     pub(super) fn give_back(&mut self, mut pieces: Vec<Piece>) {
         if self.spare.len() < SPARE_MAX {
             pieces.clear();
@@ -162,19 +171,25 @@ impl Explainer {
         self.finished.drain(..)
     }
 
-    /// Returns the counts of actions that a real-time loop must avoid.
+    /// Returns how often real-time loops did what they must avoid.
     #[must_use]
     pub fn rules(&self) -> &Rules {
         self.judged.all()
     }
 
-    /// Counts only the actions of the threads given to [`Explainer::judge`], for each thread
+    /// From now on, also explains wake-ups during which events were lost. The caller knows from
+    /// samples when each wake-up ended.
+    pub(super) fn span_losses(&mut self) {
+        self.spans_losses = true;
+    }
+
+    /// From now on, counts only what the threads given to [`Explainer::judge`] do, for each thread
     /// individually.
     pub(super) fn judge_single_threads(&mut self) {
         self.judged = RuleScopes::single_threads();
     }
 
-    /// Starts to count the actions of this thread, too.
+    /// From now on, counts what this thread does, too.
     pub(super) fn judge(&mut self, pid: i32) {
         self.judged.add(pid);
     }
@@ -189,23 +204,24 @@ impl Explainer {
         self.judged.of(pid)
     }
 
-    /// Returns the number of wake-ups whose end is not in the trace.
+    /// Returns the number of wake-ups whose end is not in the trace, or is uncertain because events
+    /// were lost during the wake-up.
     #[must_use]
     pub fn unfinished(&self) -> u64 {
         self.unfinished + self.waiting.len() as u64
     }
 
     fn event(&mut self, event: &Event) {
-        // A stack belongs to the event before it. After a switch, it still names the thread that
-        // lost the CPU, so nothing else is learnt from it.
+        // A stack belongs to the event before it. After a switch, a stack still names the thread
+        // that lost the CPU, so it does not show which thread runs now.
         if let Kind::Stack { place } = event.kind {
             if let (Some(place), Some(timeline)) = (place, self.cpus.get_mut(event.cpu)) {
                 timeline.apply_stack(place);
             }
             return;
         }
-        // An event of the thread itself shows that it runs. If the switch was not traced, this is
-        // the first sign.
+        // If a thread itself wrote an event, the thread runs. If the trace lacks the switch to it,
+        // this event is the first sign of that.
         if self.waiting.contains_key(&event.head.pid) {
             self.first_sign(event);
         }
@@ -256,7 +272,7 @@ impl Explainer {
                 self.work.insert(event.head.pid, function);
             }
             Kind::WorkEnd => drop(self.work.remove(&event.head.pid)),
-            // A monitor may report in the context of another thread.
+            // A monitor may report a violation while another thread runs.
             Kind::Violation {
                 monitor,
                 pid: Some(pid),
@@ -295,7 +311,7 @@ impl Explainer {
         }
     }
 
-    /// Records that a CPU sends an interrupt to others.
+    /// Records that a CPU sends an interrupt to other CPUs.
     fn send(&mut self, event: &Event, cpus: impl IntoIterator<Item = u32>) {
         let name = self.threads.get(&event.head.pid).map_or_else(
             || {
@@ -329,7 +345,8 @@ impl Explainer {
         };
         match event.kind {
             Kind::Switch { previous, next, .. } => {
-                // The thread that has the CPU was learnt when it got the CPU.
+                // If the thread's switch to this CPU was seen, its name and priority are already
+                // known.
                 if self.cpus.get(event.cpu).and_then(Timeline::thread) != Some(previous) {
                     learn(previous);
                 }
@@ -467,15 +484,16 @@ impl Explainer {
             queue: (event.time, target_cpu),
             moves: Vec::new(),
         };
-        // A thread that is woken twice ran in between, but the trace does not show it.
+        // If a thread is woken twice, it ran in between, although the trace does not show it.
         if self.waiting.insert(thread.pid, waiting).is_some() {
             self.unfinished += 1;
         }
     }
 
-    /// Converts a time of the timer's clock to the trace's. The timer's interrupt read its clock
-    /// shortly before the event, so with different clocks the due time is too late by that much,
-    /// and the latency too small.
+    /// Converts a time on the timer's clock to a time on the trace's clock. The timer's interrupt
+    /// read the timer's clock shortly before the event. If these are two clocks, the due time is
+    /// too late by the short time from this reading to the event, and the latency is too small by
+    /// the same time.
     fn on_trace_clock(&self, expiring: ExpiringTimer, time: i64) -> u64 {
         let is_same = self.facts.is_monotonic
             && expiring.time.abs_diff(expiring.now.max(0).cast_unsigned()) < SAME_CLOCK_NS;
@@ -489,8 +507,8 @@ impl Explainer {
     }
 
     fn first_sign(&mut self, event: &Event) {
-        // A thread that is on its way to sleep may be woken; its event then shows only that it has
-        // not left its CPU yet.
+        // A thread may be woken while it is still about to go to sleep. The event of this wake-up
+        // has the thread's own ID, and shows only that the thread has not left its CPU yet.
         if matches!(event.kind, Kind::Waking { thread, .. } if thread.pid == event.head.pid) {
             return;
         }
@@ -506,8 +524,8 @@ impl Explainer {
         self.finish(waiting, event.cpu, ran, Some(event.time));
     }
 
-    /// Ends the wake-up of a thread that runs at `woke` according to a sample, before an event
-    /// shows it.
+    /// Ends the wake-up of a thread of which a sample shows that it ran at `woke`, although no
+    /// event has shown this yet.
     pub(super) fn settle(&mut self, pid: i32, woke: u64) {
         let Some(waiting) = self.waiting.remove(&pid) else {
             return;
@@ -526,8 +544,8 @@ impl Explainer {
         self.finish(waiting, cpu, ran, Some(woke));
     }
 
-    /// Forgets the activity of CPUs before `time`, or before the earliest due time of a waiting
-    /// thread if that is earlier.
+    /// Forgets what CPUs did before `time`, but nothing after the earliest due time of a waiting
+    /// thread.
     pub(super) fn forget_before(&mut self, time: u64) {
         let time = self
             .waiting
@@ -541,14 +559,14 @@ impl Explainer {
         self.donors.forget_before(time);
     }
 
-    /// Returns the thread that each CPU ran at `time`, if known.
+    /// Returns the thread that was on each CPU at `time`, if known.
     pub(super) fn running(&self, time: u64) -> impl Iterator<Item = (u32, Thread)> {
         self.cpus
             .iter()
             .filter_map(move |(cpu, timeline)| Some((cpu, timeline.moment(time)?.thread?)))
     }
 
-    /// Returns the names of threads in the trace, by number.
+    /// Returns the names of the threads in the trace, by thread ID.
     pub(super) fn names(&self) -> impl Iterator<Item = (i32, Text)> {
         self.threads
             .values()
@@ -556,7 +574,7 @@ impl Explainer {
             .map(|thread| (thread.pid, thread.name))
     }
 
-    /// Returns the last known state of a thread.
+    /// Returns what was last known about a thread.
     pub(super) fn thread(&self, pid: i32) -> Thread {
         self.threads.get(&pid).copied().unwrap_or(Thread {
             pid,
@@ -565,12 +583,12 @@ impl Explainer {
         })
     }
 
-    /// Replaces the parts of `pieces` during which the sample's thread itself waited.
+    /// Replaces those parts of `pieces` in which the sample's thread itself waited.
     pub(super) fn lay_waits(&self, pid: i32, pieces: &mut Vec<Piece>) {
         self.blocked.lay(pid, pieces);
     }
 
-    /// Returns the index of the stack that belongs to the event of a CPU at `time`.
+    /// Returns the index of the stack that was recorded with the event of a CPU at `time`.
     pub(super) fn stack_at(&self, cpu: u32, time: u64) -> Option<u32> {
         self.cpus
             .get(cpu)?
@@ -581,8 +599,8 @@ impl Explainer {
 
     fn finish(&mut self, waiting: WaitingThread, cpu: u32, ran: u64, first_sign: Option<u64>) {
         let ran = ran.max(waiting.waking);
-        // The times of the events that lead to the thread, in order: none lies before the previous
-        // one.
+        // The times of the events that lead to the thread are corrected so that none is earlier
+        // than the previous one.
         let interrupt = waiting
             .interrupt
             .map(|time| time.clamp(waiting.due, waiting.waking));
@@ -682,7 +700,7 @@ impl Explainer {
         });
     }
 
-    /// Cuts a component at every change of the CPU's activity.
+    /// Divides a component into pieces wherever the CPU starts to do something else.
     pub(super) fn cut(
         &self,
         way: Way,
@@ -717,7 +735,7 @@ impl Explainer {
             Functions::default()
         };
         let has_stacks = stack.is_some();
-        // The interrupted context resumes afterwards.
+        // Afterwards, the interrupted context continues.
         let mut below = None;
         timeline.stretches(from, to, |start, end, moment| {
             wait.found = wait.found.or_else(|| Some(moment?.thread?.pid));
@@ -735,7 +753,7 @@ impl Explainer {
                 && let Some(donor) = self.donors.of(owner.pid, way.thread, start, end)
             {
                 let is_switch = end - start <= self.facts.switch_ns;
-                (holder, known) = donors::owner(holder, known, donor, is_switch);
+                (holder, known) = donors::owner(holder, known, owner, donor, is_switch);
             }
             if let Some(moment) = moment.filter(|_| holder.cause == super::Cause::Interrupt) {
                 let sender = timeline.sender(moment.time);

@@ -10,7 +10,7 @@ use crate::bytes::{Cursor, EndOfData};
 
 /// Maximum decompressed size of a part other than pages. The symbols of a kernel take about 15 MB.
 pub const SECTION_BYTES_MAX: usize = 256 << 20;
-/// Maximum decompressed size of a chunk of pages. trace-cmd makes chunks of some dozens of pages.
+/// Maximum decompressed size of a chunk of pages. trace-cmd puts some dozens of pages into a chunk.
 pub const CHUNK_BYTES_MAX: usize = 64 << 20;
 
 /// Why a part cannot be decompressed.
@@ -22,13 +22,13 @@ pub enum CompressionError {
          --compression none` helps"
     )]
     Unknown(String),
-    /// The part would expand too much.
+    /// The part would be too large when decompressed.
     #[error(
         "a compressed part of trace.dat claims to expand to {0} bytes, more than tardy reads at \
          once"
     )]
     TooMuch(usize),
-    /// The expanded length of the part differs from the declared length.
+    /// The part has another length, when decompressed, than the file states.
     #[error("a compressed part of trace.dat expanded to {became} bytes instead of {said}")]
     Length {
         /// The actual size.
@@ -44,7 +44,7 @@ pub enum CompressionError {
     End(#[from] EndOfData),
 }
 
-/// The compression method of the parts.
+/// The method by which the parts of a file are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
     /// Uncompressed.
@@ -56,7 +56,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// Returns the method with this name.
+    /// Returns the compression method with this name.
     ///
     /// # Errors
     /// Returns an error if the method is not supported.
@@ -69,7 +69,8 @@ impl Compression {
         }
     }
 
-    /// Decompresses a part, which consists of the compressed length, the length, and the bytes.
+    /// Decompresses a part, in which the compressed bytes come after their own length and the
+    /// decompressed length.
     pub(super) fn part<'a>(
         self,
         cursor: &mut Cursor<'a>,
@@ -80,7 +81,7 @@ impl Compression {
             return Err(CompressionError::TooMuch(length));
         }
         let bytes = cursor.take(compressed)?;
-        // Limits the output to one byte above the declared size, even if the input contains more.
+        // Stops one byte after the stated size, even if the input contains more.
         let limit = length as u64 + 1;
         let mut became = Vec::new();
         match self {
@@ -103,7 +104,7 @@ impl Compression {
         }
     }
 
-    /// Returns the pages of a CPU: all at once, or chunk by chunk.
+    /// Returns the pages of a CPU, either all at once or chunk by chunk.
     pub(super) fn chunks<'a>(
         self,
         bytes: &'a [u8],
@@ -136,7 +137,7 @@ mod tests {
 
     use super::*;
 
-    /// Encodes a part as the file does, with a declared size of `said` bytes.
+    /// Encodes a part as in a file, with `said` bytes as its stated decompressed size.
     fn part(compressed: &[u8], said: usize) -> Vec<u8> {
         let number = |value: usize| u32::try_from(value).unwrap().to_le_bytes();
         [&number(compressed.len())[..], &number(said)[..], compressed].concat()

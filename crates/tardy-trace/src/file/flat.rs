@@ -1,4 +1,4 @@
-//! Reads files of version 6: a sequence of parts.
+//! Reads files of version 6, which are a sequence of parts.
 
 use super::{
     Buffer, CPUS_MAX, Compression, CpuPages, FileError, Options, Parts, TraceFile, chosen_clock,
@@ -7,7 +7,7 @@ use super::{
 use crate::bytes::Cursor;
 use crate::layout::PageLayout;
 
-/// Reads the file from the position after its page size.
+/// Reads a file, starting after the page size.
 pub(super) fn read<'a>(
     bytes: &'a [u8],
     mut cursor: Cursor<'a>,
@@ -50,7 +50,8 @@ pub(super) fn read<'a>(
         &parts.options,
     )?];
     for option in &parts.options.buffers {
-        // The option contains the position of its table in the file, and the name of the instance.
+        // The option contains where the instance's table is in the file, and the name of the
+        // instance.
         let mut option = Cursor::at(option, 0);
         let place = usize::try_from(option.u64()?).map_err(|_| FileError::Mark("buffer"))?;
         let name = printable(option.terminated()?);
@@ -96,7 +97,7 @@ fn buffer<'a>(
             what: "a page offset of",
             value: place,
         })?;
-        // For a CPU without pages, the file may name a position past its end.
+        // If a CPU has no pages, the file may contain a position past its own end for this CPU.
         let bytes = if length == 0 {
             &[]
         } else {
@@ -108,7 +109,7 @@ fn buffer<'a>(
             compression: Compression::None,
         });
     }
-    // An option without text means that the clock follows the table.
+    // If the option has no text, the clock comes after the table.
     let clock = options
         .clock
         .clone()

@@ -1,44 +1,44 @@
-//! The head of a trace.dat of version 6, for pages that were read from the kernel: the data that
-//! trace-cmd and KernelShark need to read them.
+//! The head of a trace.dat of version 6, for pages that were read from the kernel. The head
+//! contains what trace-cmd and KernelShark need in order to read these pages.
 
 use super::MAGIC;
 
-/// Content of the mark before the table of pages.
+/// Content of the mark that comes before the table of pages.
 const TABLE_MARK: &[u8] = b"flyrecord\0";
 
-/// The parts of a trace other than its pages: texts of tracefs and /proc, as the kernel wrote them.
+/// What a trace contains besides its pages: texts of tracefs and /proc, as the kernel wrote them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TraceHead {
     /// `events/header_page`.
     pub header_page: String,
     /// `events/header_event`.
     pub header_event: String,
-    /// `format` files of `events/ftrace`.
+    /// The `format` files in `events/ftrace`.
     pub tracer_formats: Vec<String>,
-    /// `format` of the events of each system.
+    /// For each system, the `format` files of its events.
     pub event_formats: Vec<(String, Vec<String>)>,
     /// Lines of /proc/kallsyms.
     pub symbols: String,
     /// `saved_cmdlines`.
     pub commands: String,
-    /// `trace_clock`, with the clock in brackets.
+    /// Content of `trace_clock`, with the clock in brackets.
     pub clock: String,
     /// Output of `uname -a`.
     pub kernel: String,
-    /// Bytes of a page of the ring buffer.
+    /// Size of a ring buffer's page, in bytes.
     pub page_bytes: u32,
 }
 
 impl TraceHead {
-    /// Returns the head of a file with the pages of CPU 0, then of CPU 1 and so on; `lengths` are
-    /// their bytes, in whole pages.
+    /// Returns the head of a file in which the pages of CPU 0 come first, then those of CPU 1, and
+    /// so on. `lengths` has the number of bytes of each CPU's pages; all pages are whole.
     #[must_use]
     pub fn encode(&self, lengths: &[u64]) -> Vec<u8> {
         self.encode_with(lengths, None)
     }
 
-    /// Returns the head of a file that also has the pages of `instance` (its name, and the bytes of
-    /// each CPU's pages), which follow the others.
+    /// Returns the head of a file that, after these pages, also has the pages of `instance`: its
+    /// name, and the bytes of each CPU's pages.
     #[must_use]
     pub fn encode_with(&self, lengths: &[u64], instance: Option<(&str, &[u64])>) -> Vec<u8> {
         let mut out = [MAGIC, b"6\0", &[0, 8]].concat();
@@ -56,13 +56,13 @@ impl TraceHead {
         }
         put(&mut out, count(self.symbols.len()));
         out.extend_from_slice(self.symbols.as_bytes());
-        // There are no formats of printk.
+        // The list of formats of printk is empty.
         put(&mut out, 0);
         put_long(&mut out, &self.commands);
         put(&mut out, count(lengths.len()));
         out.extend_from_slice(b"options  \0");
         option(&mut out, super::Options::UNAME, &self.kernel);
-        // Without text the option means that the clock follows the table.
+        // The option has no text, which means that the clock comes after the table.
         option(&mut out, super::Options::TRACE_CLOCK, "");
         let place_of_instance = instance.map(|(name, _)| {
             out.extend_from_slice(&super::Options::BUFFER.to_le_bytes());
@@ -87,8 +87,8 @@ impl TraceHead {
         out
     }
 
-    /// Adds a table of pages whose rows are still zero, followed by the clock, and returns the
-    /// table's offset.
+    /// Adds a table of pages whose rows are zero for now, and the clock after the table; returns
+    /// the table's offset.
     fn table(&self, out: &mut Vec<u8>, cpus: usize) -> usize {
         out.extend_from_slice(TABLE_MARK);
         let table = out.len();
@@ -98,13 +98,13 @@ impl TraceHead {
     }
 }
 
-/// Returns the page size in bytes, as stored in a head of [`TraceHead::encode`].
+/// Returns the page size in bytes that a head of [`TraceHead::encode`] contains.
 #[must_use]
 pub fn page_bytes(head: &[u8]) -> Option<u32> {
     Some(u32::from_le_bytes(head.get(14..18)?.try_into().ok()?)).filter(|&bytes| bytes > 0)
 }
 
-/// Returns the head with other page lengths for the same number of CPUs, or `None` if
+/// Returns the head for the same number of CPUs but other lengths of pages; `None` if
 /// [`TraceHead::encode`] did not make the head.
 #[must_use]
 pub fn with_lengths(head: &[u8], lengths: &[u64]) -> Option<Vec<u8>> {
@@ -121,8 +121,8 @@ pub fn with_lengths(head: &[u8], lengths: &[u64]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Extends the head to a page boundary, and fills in the position of each CPU's pages. The pages
-/// follow the head. Returns the position after them.
+/// Extends the head to the next page boundary, and fills in where each CPU's pages are. The pages
+/// come directly after the head. Returns where the last page ends.
 fn fill_table(out: &mut Vec<u8>, table: usize, lengths: &[u64], page_bytes: u32) -> u64 {
     out.resize(
         out.len().next_multiple_of((page_bytes as usize).max(4096)),
@@ -132,7 +132,7 @@ fn fill_table(out: &mut Vec<u8>, table: usize, lengths: &[u64], page_bytes: u32)
     fill_rows(out, table, lengths, place)
 }
 
-/// Fills in a table of pages that begin at `place`, and returns the position after them.
+/// Fills in a table of pages that start at `place`, and returns where the last of them ends.
 fn fill_rows(out: &mut [u8], table: usize, lengths: &[u64], mut place: u64) -> u64 {
     for (index, &length) in lengths.iter().enumerate() {
         let entry = table + index * 16;

@@ -1,5 +1,5 @@
-//! Reads files of version 7: sections in any order. Options contain the positions of the sections,
-//! and sections may be compressed.
+//! Reads files of version 7, which consist of sections in any order. Options contain the positions
+//! of the sections. Sections may be compressed.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,8 @@ use super::{
 use crate::bytes::Cursor;
 use crate::layout::{PAGE_BYTES_MAX, PageLayout};
 
-/// Numbers of sections. An option with a section's position has the same number as the section.
+/// Numbers of sections. If an option contains the position of a section, it has the same number as
+/// the section.
 const OPTIONS: u16 = 0;
 const HEADER_INFO: u16 = 16;
 const TRACER_FORMATS: u16 = 17;
@@ -18,10 +19,10 @@ const EVENT_FORMATS: u16 = 18;
 const SYMBOLS: u16 = 19;
 const COMMANDS: u16 = 21;
 const BUFFER: u16 = 3;
-/// The only flag of a section.
+/// The only flag that a section can have.
 const IS_COMPRESSED: u16 = 1;
 
-/// Reads the file from the position after its page size.
+/// Reads a file, starting after the page size.
 pub(super) fn read<'a>(
     bytes: &'a [u8],
     mut cursor: Cursor<'a>,
@@ -37,8 +38,8 @@ pub(super) fn read<'a>(
             &mut parts,
             &mut sections,
         )?;
-        // Each section of options contains the offset of the next such section. The offsets must
-        // increase, because a cycle of sections would never end.
+        // Each section of options contains the position of the next one. These positions must
+        // increase: if the sections formed a cycle, reading would never end.
         if next != 0 && next <= place {
             return Err(FileError::Unreasonable {
                 what: "a next-options offset of",
@@ -82,7 +83,8 @@ fn options(
         match id {
             OPTIONS => return Ok(Cursor::at(data, 0).u64()?),
             HEADER_INFO | TRACER_FORMATS | EVENT_FORMATS | SYMBOLS | COMMANDS => {
-                // Repeated sections would multiply the memory.
+                // A file in which a section occurs twice is refused, because repeated sections
+                // would take a multiple of the memory.
                 if sections.iter().any(|&(known, _)| known == id) {
                     return Err(FileError::Unreasonable {
                         what: "a second section of type",
@@ -96,7 +98,7 @@ fn options(
     }
 }
 
-/// Reads the head of a section: number, flags, description, length. The returned cursor is behind
+/// Reads the head of a section: number, flags, description, length. The returned cursor is after
 /// the head.
 fn head(bytes: &[u8], place: u64, id: u16) -> Result<(Cursor<'_>, bool, u64), FileError> {
     let place = usize::try_from(place).map_err(|_| FileError::Unreasonable {
@@ -130,8 +132,8 @@ fn section<'a>(
     Ok(Cow::Borrowed(cursor.take(length)?))
 }
 
-/// Returns the buffer that an option describes. The option contains the positions of the buffer's
-/// section and of each CPU's pages.
+/// Returns the buffer that an option describes. The option contains where the buffer's section is,
+/// and where each CPU's pages are.
 fn buffer<'a>(
     bytes: &'a [u8],
     option: &[u8],
@@ -166,7 +168,7 @@ fn buffer<'a>(
             what: "a page offset of",
             value: place,
         })?;
-        // trace-cmd 3.1.6 leaves the word that counts the chunks out of the length.
+        // trace-cmd 3.1.6 does not count the word with the number of chunks as part of the length.
         let length = if length > 0 && is_compressed {
             length.saturating_add(4)
         } else {

@@ -1,14 +1,15 @@
-//! Events of the kernel as the schema has them (protos/perfetto/trace/ftrace of Perfetto).
+//! Converts kernel events to the form that Perfetto's schema defines
+//! (protos/perfetto/trace/ftrace).
 
 use super::message::Message;
 use crate::event::{Event, Kind};
 
-/// Converts an event to `FtraceEvent`; returns `None` for events that no schedule track needs or
-/// that the schema lacks.
+/// Converts an event to `FtraceEvent`. Returns `None` if the tracks with the schedule do not need
+/// the event, or if the schema does not have it.
 pub(super) fn event(event: &Event) -> Option<Message> {
     let new = Message::default;
     let number = |vector: i64| new().signed(1, vector);
-    // Perfetto reads events fastest if time and thread come first, in this order.
+    // Perfetto reads events fastest if their first fields are the time and then the thread.
     let head = new().number(1, event.time).signed(2, event.head.pid.into());
     let (field, body) = match event.kind {
         Kind::Switch {
@@ -39,7 +40,7 @@ pub(super) fn event(event: &Event) -> Option<Message> {
         Kind::SoftirqRaise { vector } => (26, number(vector)),
         Kind::IrqEntry { irq, name } => (36, number(irq).text(2, name.as_str())),
         Kind::IrqExit { irq, returned } => (37, number(irq).signed(2, returned)),
-        // The only CPU-local interrupt in the schema.
+        // The schema has only this CPU-local interrupt.
         Kind::VectorEntry { name } if name.as_str() == "local_timer" => (559, new()),
         Kind::VectorExit { name } if name.as_str() == "local_timer" => (560, new()),
         Kind::CpuIdle { state } => (

@@ -1,7 +1,7 @@
 //! Encodes protobuf messages. Only varints and fields of bytes are needed
 //! (protobuf.dev/programming-guides/encoding).
 
-/// A message that is being written, field by field.
+/// A message to which fields are added one by one.
 #[derive(Debug, Default)]
 pub(super) struct Message {
     bytes: Vec<u8>,
@@ -9,7 +9,7 @@ pub(super) struct Message {
 
 /// Type of a field that is a number.
 const VARINT: u64 = 0;
-/// Type of a field that is bytes with a length.
+/// Type of a field that is a length followed by bytes.
 const BYTES: u64 = 2;
 
 impl Message {
@@ -24,7 +24,8 @@ impl Message {
         self
     }
 
-    /// Adds a field of type int32 or int64. A negative number takes all 64 bits for both types.
+    /// Adds a field of type int32 or int64. For both types, a negative number is written with all
+    /// 64 bits.
     pub(super) fn signed(self, field: u64, value: i64) -> Self {
         self.number(field, value.cast_unsigned())
     }
@@ -39,14 +40,14 @@ impl Message {
         self
     }
 
-    /// Adds a field of bytes: text, or a message.
+    /// Adds a field of bytes, which may be text or a message.
     pub(super) fn put(&mut self, field: u64, bytes: &[u8]) {
         self.varint(field << 3 | BYTES);
         self.varint(bytes.len() as u64);
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Adds the fields of another message.
+    /// Adds all fields of another message.
     pub(super) fn append(&mut self, fields: &Self) {
         self.bytes.extend_from_slice(&fields.bytes);
     }

@@ -138,7 +138,7 @@ fn a_thread_woken_on_its_way_to_sleep_sleeps_no_time_but_an_old_wake_up_ends_no_
             (200, 230, ready(OTHER))
         ]
     );
-    // The thread had not left the CPU, so the sleep that follows is a new sleep.
+    // The thread had not left the CPU when it was woken, so the sleep that follows is a new one.
     let later = stints(&[
         switch_of(100, 0, (OTHER, 1), LOOP),
         waking(110, OTHER, 0, LOOP),

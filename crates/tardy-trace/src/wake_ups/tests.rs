@@ -44,7 +44,7 @@ fn watched(items: &[Item]) -> (WakeUpWatch, Vec<WakeUp>) {
     (watch, found)
 }
 
-/// Returns a sleep until 1 000 000 by a clock with this offset. The timer's interrupt interrupts
+/// Returns a sleep until 1 000 000 on a clock with this offset. The timer's interrupt interrupts
 /// the idle thread.
 fn sleep(ahead: i64) -> Vec<Item> {
     vec![
@@ -99,7 +99,8 @@ fn a_thread_that_was_on_another_cpu_when_it_was_woken_is_not_as_late_as_its_next
         );
         assert_eq!(watch.counts(TimerKind::Sleep).wake_ups, 1);
     }
-    // If the thread left its CPU after it was woken, its latency lasts until the switch to it.
+    // If the thread had left its CPU when it was woken, its latency lasts until the CPU switches to
+    // it.
     let mut items = items;
     items[4] = elsewhere(1_050_000, LOOP, 1, OTHER);
     let (_, found) = watched(&items);
@@ -162,8 +163,8 @@ fn due_times_of_every_clock_are_those_of_the_monotonic_one() {
             (Some(clock), 1_000_000, 70_000)
         );
     }
-    // For a clock that was set since the last reading, the interrupt's reading counts. This reading
-    // is 500 ns before the timer's function.
+    // If a clock was set since its offset was last read, the time that the interrupt read is used.
+    // The interrupt reads it 500 ns before the timer's function is called.
     let (_, found) = watched(&sleep(OFFSETS.realtime - 5_000_000_000));
     assert_eq!(
         (clock(&found[0]), found[0].due, found[0].lateness()),
@@ -259,8 +260,8 @@ fn kernels_that_tell_of_a_timers_end_as_taken_back_too_cancel_nothing() {
         ),
     );
     assert_eq!(watched(&items).1.len(), 1);
-    // A thread that is not followed does not cancel the timer: this thread serves timers on
-    // PREEMPT_RT.
+    // A thread that is not followed does not cancel the timer of a followed thread. This thread
+    // serves timers on PREEMPT_RT.
     items[2] = cancel(1_060_400, OTHER, 7);
     assert_eq!(watched(&items).1.len(), 1);
 }
@@ -272,7 +273,7 @@ fn a_timer_that_is_set_anew_was_cancelled_and_one_that_nobody_waits_for_wakes_no
         start(200, LOOP, 7, TIMERFD, 2_000_000, 2_000_000),
         entry(2_000_100, OTHER, 7, TIMERFD, 2_000_000),
         exit(2_000_300, OTHER, 7),
-        // After the end of the timer's function, another interrupt wakes the followed thread.
+        // After the timer's function has ended, another interrupt wakes the followed thread.
         waking(2_000_400, OTHER, HARD_INTERRUPT, LOOP),
         start(2_100_000, LOOP, 7, TIMERFD, 9_000_000, 9_000_000),
     ]);
@@ -310,7 +311,7 @@ fn a_thread_that_has_ended_is_followed_no_more_and_its_last_wake_up_counts() {
         "it ran, or it would not have ended"
     );
     let counts = watch.counts(TimerKind::Sleep);
-    // The thread ID now belongs to another program.
+    // The thread ID belongs to another program by now.
     sleep(0).iter().for_each(|item| watch.take(item));
     assert_eq!(
         (
@@ -356,7 +357,7 @@ fn timers_of_other_threads_and_of_other_functions_are_passed_over() {
 fn a_thread_that_was_not_seen_to_be_switched_to_had_not_left_the_cpu() {
     let mut items = sleep(0);
     items.truncate(5);
-    // The thread is on its way to sleep on another CPU when it is woken, and continues there.
+    // The thread is about to go to sleep on another CPU when it is woken, and continues there.
     items.push(start(1_065_000, LOOP, 8, WAKEUP, 2_000_000, 2_000_000));
     let (watch, found) = watched(&items);
     assert_eq!((found[0].ran, found[0].start), (1_061_000, Start::Unseen));
@@ -369,7 +370,8 @@ fn a_thread_that_was_not_seen_to_be_switched_to_had_not_left_the_cpu() {
             ..TimerCounts::default()
         }
     );
-    // A switch away from the thread after its wake-up is not the switch by which it went to sleep.
+    // The thread was already woken, so this switch away from it is not the one by which it went to
+    // sleep.
     let mut items = sleep(0);
     items.insert(5, switch(1_063_000, LOOP, 0));
     assert_eq!(watched(&items).1[0].start, Start::Switch);
@@ -442,8 +444,8 @@ fn a_wake_up_by_an_interrupt_or_a_softirq_is_due_at_its_entry() {
         );
         assert_eq!(watch.wakings().measured, 1);
     }
-    // An interrupt above a softirq does not count as the softirq, and a context that has ended
-    // wakes no thread.
+    // While an interrupt interrupts a softirq, only the interrupt counts; and what has ended wakes
+    // no thread.
     for (entry, flags) in [(softirq, HARD_INTERRUPT), (irq, SOFT_INTERRUPT)] {
         let (watch, found) = found(entry, flags);
         assert_eq!((found.len(), watch.wakings().no_entry), (0, 1));

@@ -1,5 +1,6 @@
-// A control loop as users write them, with the faults that users make. Arguments: cycles.
-// my_loop (FIFO 80, 1 ms, CPU 1), interference (FIFO 90, 500 us every 10 ms, CPU 1), helper (FIFO 10, wakes my_worker), my_worker (FIFO 80).
+// A control loop as users write it, with typical faults. Arguments: cycles. my_loop (FIFO 80, 1 ms,
+// CPU 1), interference (FIFO 90, 500 us every 10 ms, CPU 1), helper (FIFO 10, wakes my_worker),
+// my_worker (FIFO 80).
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -38,7 +39,8 @@ static void sleep_until(int64_t due) {
 
 static void *interference(void *unused) {
     become("interference", 90);
-    // Takes the CPU from 200 us before the loop's due time to 300 us after it, in every tenth cycle.
+    // Uses the CPU from 200 us before the loop's due time until 300 us after it, in every tenth
+    // cycle.
     for (int64_t due = start - 200000; !over; due += 10000000) {
         sleep_until(due);
         while (now() < due + 500000) { }
@@ -77,7 +79,8 @@ int main(int count, char **arguments) {
     for (int cycle = 0; cycle < cycles; cycle++) {
         due += 1000000;
         sleep_until(due);
-        // Memory that was never touched: a page fault in the loop, in every 50th cycle.
+        // In every 50th cycle, touches memory that was never touched before, which causes a page
+        // fault in the loop.
         if (cycle % 50 == 0) memory[4096 * (size_t)cycle] = 1;
     }
     over = 1;

@@ -15,8 +15,8 @@ const PAGES: &str = "pages";
 /// How a field is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Shape {
-    /// Offset in bytes: for shared fields from the start of the event, for other fields from the
-    /// first of them.
+    /// Offset in bytes. Offsets of shared fields count from the start of the event, those of other
+    /// fields from the first field that is not shared.
     pub(crate) offset: usize,
     /// Size in bytes.
     pub(crate) size: usize,

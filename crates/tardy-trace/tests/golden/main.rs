@@ -1,5 +1,6 @@
-//! Tests that the golden traces, one `run --explain` and one `attach` of each kernel series, are
-//! decoded and explained as when they were recorded. See ../data/kernels/README.md.
+//! Tests that the golden traces are decoded and explained in the same way as when they were
+//! recorded. For each kernel series, one trace is from `run --explain` and one from `attach`. See
+//! ../data/kernels/README.md.
 
 mod formats;
 
@@ -92,7 +93,7 @@ impl Table {
     }
 }
 
-/// Returns the kind of an event, with the values by which events are handled differently.
+/// Returns the kind of an event, with those of its values that decide how the event is handled.
 fn row(kind: &Kind, symbols: &Symbols) -> String {
     let function = |address: &u64| symbols.name(*address).unwrap_or("?").to_owned();
     match kind {
@@ -290,8 +291,8 @@ fn records(file: &TraceFile<'_>) -> Vec<Vec<u8>> {
 }
 
 /// Returns the fields of the recorded events, by event and field. For each field, the value is true
-/// if the decoder reads it. This is so if a different value in the field gives a different decoded
-/// event.
+/// if the decoder reads it. The decoder reads a field if a different value in the field gives a
+/// different decoded event.
 fn reads(file: &TraceFile<'_>) -> BTreeMap<(String, String), bool> {
     let decoder = Decoder::new(&file.formats);
     let decoded = |data: &[u8]| {

@@ -1,4 +1,4 @@
-//! Reasons why a program cannot be followed.
+//! Why a program cannot be followed.
 
 use std::io;
 
@@ -13,29 +13,30 @@ pub enum NotAttached {
     /// The kernel's trace cannot be recorded.
     #[error("{}: {}", .0, .0.remedy())]
     NotTraced(#[from] NotTraced),
-    /// The kernel hides the addresses of its functions. These addresses identify the kinds of
-    /// timers.
+    /// The kernel hides the addresses of its functions. The kernel's addresses are needed because
+    /// they identify the kinds of timers.
     #[error(
         "the kernel hides the addresses of its functions, so timers cannot be distinguished: run \
          with CAP_SYSLOG, and set kernel.kptr_restrict to 0 or 1"
     )]
     HiddenFunctions,
-    /// The trace and this PID namespace use different thread IDs.
+    /// The trace uses other thread IDs than this PID namespace.
     #[error(
         "the kernel's trace and the PID namespace of this container use different thread IDs: \
          run outside the container, or in one that uses the host's IDs (--pid=host)"
     )]
     OtherNumbers,
-    /// The kernel could not make events for the two functions.
+    /// The kernel could not make the events for the two functions.
     #[error("cannot measure between functions: {}", no_marks(.0))]
     NoMarks(InstanceError),
-    /// Other events overwrote the mark in the trace.
+    /// The mark is not in the trace, because other events have overwritten it.
     #[error(
         "the kernel's trace lost the mark that tardy wrote into it, because other threads caused \
          too many events: try again when fewer threads run"
     )]
     MarkLost,
-    /// Changes to the system could not be journaled, so they could not be undone after a kill.
+    /// Changes to the system could not be recorded in the journal, so nothing could undo them if
+    /// the command were killed.
     #[error(transparent)]
     Journal(#[from] JournalError),
 }

@@ -1,6 +1,6 @@
-//! Event filters for the followed threads. The kernel accepts only filters shorter than a page
-//! (kernel/trace/trace_events.c, `event_filter_write`). For any number of threads, a filter
-//! therefore has at most [`RANGES_MAX`] ranges of thread IDs for each field.
+//! Filters that select the events of the followed threads. The kernel accepts only filters shorter
+//! than a page (kernel/trace/trace_events.c, `event_filter_write`). So a filter has at most
+//! [`RANGES_MAX`] ranges of thread IDs for each field, however many threads there are.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -10,13 +10,13 @@ use tardy_trace::timers::TimerKind;
 use crate::events::of_timers::{CANCEL, EXPIRE_ENTRY, START, SWITCH, WAKING};
 use crate::events::{OF_PROBES, WantedEvent};
 
-/// Maximum number of thread ID ranges per field: two fields with this many ranges of seven-digit
-/// IDs fit into a page.
+/// Maximum number of ranges of thread IDs per field: with two fields and IDs of seven digits, this
+/// many fit into a page.
 const RANGES_MAX: usize = 32;
 
-/// Returns the part of a filter that selects these threads. For many threads, it selects ranges of
-/// IDs with as few other threads as possible. Events of other threads cost some time, and readers
-/// discard them.
+/// Returns a part of a filter that selects the events of these threads. If there are many threads,
+/// it selects ranges of IDs that contain as few other threads as possible. Recording events of
+/// other threads takes some time, and readers discard these events.
 pub(super) fn of_threads(field: &str, threads: impl Iterator<Item = i32>) -> String {
     let threads: BTreeSet<i32> = threads.collect();
     if threads.is_empty() {
@@ -32,8 +32,8 @@ pub(super) fn of_threads(field: &str, threads: impl Iterator<Item = i32>) -> Str
     format!("({})", ranges.collect::<Vec<_>>().join(" || "))
 }
 
-/// Returns at most [`RANGES_MAX`] ranges that contain all these IDs, and as few others as possible:
-/// the ranges leave out only the widest gaps between the IDs.
+/// Returns at most [`RANGES_MAX`] ranges that contain all these IDs, and as few other IDs as
+/// possible. So only the widest gaps between the IDs are outside of the ranges.
 fn ranges(threads: &BTreeSet<i32>) -> Vec<(i32, i32)> {
     let numbers: Vec<i32> = threads.iter().copied().collect();
     let mut gaps: Vec<usize> = (1..numbers.len()).collect();
@@ -56,8 +56,8 @@ pub(super) fn filters(
     linked: &BTreeSet<i32>,
 ) -> [(WantedEvent, String); 5] {
     let threads: Vec<i32> = threads.collect();
-    // A filter selects up to RANGES_MAX threads one by one. For more threads, it would select
-    // ranges that may contain other threads, so the threads of other programs are left out.
+    // Up to RANGES_MAX threads are selected one by one. For more threads, the filter has ranges
+    // that may contain other threads, so the threads of other programs are left out.
     let linked = linked
         .iter()
         .filter(|_| threads.len() + linked.len() <= RANGES_MAX);
@@ -84,8 +84,8 @@ pub(super) fn filters(
     ]
 }
 
-/// Returns the addresses of the timers' functions from /proc/kallsyms; empty if the kernel hides
-/// them.
+/// Returns the addresses of the timers' functions from /proc/kallsyms; no addresses if the kernel
+/// hides them.
 pub(super) fn functions(symbols: &str) -> Vec<(u64, TimerKind)> {
     let function = |line: &str| {
         let mut words = line.split_ascii_whitespace();
@@ -104,8 +104,8 @@ pub(super) fn functions(symbols: &str) -> Vec<(u64, TimerKind)> {
     symbols.lines().filter_map(function).collect()
 }
 
-/// Returns a filter for each event that serves only to detect broken rules. The filter selects the
-/// events of these threads.
+/// Returns a filter for each event of [`OF_PROBES`], which show why a thread waited in the kernel,
+/// or which rules it violated. The filter selects the events of these threads.
 pub(super) fn of_rules(threads: impl Iterator<Item = i32>) -> Vec<(WantedEvent, String)> {
     let filter = of_threads("common_pid", threads);
     let events = OF_PROBES.iter();

@@ -1,4 +1,4 @@
-//! Finds a function of a running program in the files that the program has mapped.
+//! Finds a function of a running program in those files that the program has mapped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -13,15 +13,15 @@ use tardy_trace::symbols::shown;
 
 use super::process::Process;
 
-/// Suffix that stands for the return from a function, as in perf-probe(1).
+/// Suffix of a name that means the return from the function, as in perf-probe(1).
 const RETURN: &str = "%return";
-/// Maximum number of similar names in an error.
+/// Maximum number of similar names that an error lists.
 const SIMILAR_MAX: usize = 5;
 
-/// Why the calls of a function cannot be recorded.
+/// Why calls of a function cannot be recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum NoFunction {
-    /// The program's mapped files do not define the function.
+    /// No file that the program has mapped defines the function.
     #[error(
         "process {process} has no function {name:?} in its {files} files with code{}",
         advice(.similar)
@@ -30,7 +30,7 @@ pub enum NoFunction {
         process: u32,
         name: String,
         files: usize,
-        /// Functions with longer names that contain the given one, such as C++ names.
+        /// Functions whose longer names contain the given name, such as C++ names.
         similar: Vec<String>,
     },
     /// The list of mapped files cannot be read.
@@ -49,22 +49,22 @@ fn advice(names: &[String]) -> String {
     }
 }
 
-/// An instruction of a program that causes an event when a thread reaches it.
+/// A function of a program, at whose start or return the kernel writes an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {
-    /// As given by the user: a symbol, or the path of a Rust function.
+    /// The function's name as the user gave it: a symbol, or the path of a Rust function.
     pub name: String,
-    /// Path of the file below /proc, which also works outside the program's container.
+    /// Path of the file below /proc, which is valid even outside the program's container.
     pub path: PathBuf,
     /// Offset of the function's first instruction in the file.
     pub offset: u64,
-    /// Whether the event is the return from the function.
+    /// Whether the event occurs at the return from the function, not at its start.
     pub is_return: bool,
 }
 
 impl Function {
-    /// Finds `name`, or `name%return` for the return from the function. The program's own file
-    /// comes before its libraries.
+    /// Finds `name`, or `name%return` for the return from the function. The program's own file is
+    /// searched before its libraries.
     ///
     /// # Errors
     /// Returns [`NoFunction`].
@@ -115,9 +115,9 @@ impl Function {
     }
 }
 
-/// Returns the offset of a function in a file, or `None` if the file does not define it. Adds
-/// longer names that contain `name` to `similar`, and if several Rust functions have the name,
-/// their symbols.
+/// Returns where a function starts in a file; `None` if the file does not define it. Adds longer
+/// names that contain `name` to `similar`; if several Rust functions have the name, also adds their
+/// symbols.
 fn find(
     file: File,
     name: &str,
@@ -147,8 +147,8 @@ where
     let header = Header::parse(data)?;
     let endian = header.endian()?;
     let sections = header.sections(endian, data)?;
-    // Rust functions with the decoded name `name`, by address. There can be several, such as the
-    // instances of a generic function.
+    // Returns the Rust functions whose decoded name is `name`, by address. There can be several,
+    // such as the instances of a generic function.
     let mut decoded = BTreeMap::new();
     for kind in [elf::SHT_SYMTAB, elf::SHT_DYNSYM] {
         let symbols = sections.symbols(endian, data, kind)?;

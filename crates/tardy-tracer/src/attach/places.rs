@@ -1,5 +1,5 @@
-//! Wait places in the kernel: converts the stack of a thread that leaves its CPU to a system call
-//! and the function that waits.
+//! The places in the kernel where threads wait. When a thread leaves its CPU, its stack shows the
+//! system call and the function in which it waits.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -9,14 +9,15 @@ use tardy_samples::wake_up_kind;
 use tardy_trace::recent::Recent;
 use tardy_trace::symbols::Symbols;
 
-/// Maximum number of distinct wait places.
+/// Maximum number of different places.
 const PLACES_MAX: usize = 4096;
-/// Minimum number of recent stacks whose place is remembered, counted separately for relative and
-/// absolute timers. The trace itself stores at most 2 * 4096 recent stacks.
+/// Minimum number of recent stacks for which the place is stored; stacks with relative timers and
+/// with absolute timers are counted separately. The trace itself stores at most 2 * 4096 recent
+/// stacks.
 const STACKS_MAX: usize = 1 << 14;
-/// Maximum number of functions in a trace file.
+/// Maximum number of functions that are written into a trace file.
 const FUNCTIONS_MAX: usize = 1 << 14;
-/// Functions of the scheduler and of tracing, which the waiting function calls.
+/// Functions of the scheduler and of tracing that the waiting function calls.
 const SCHEDULER: [&str; 8] = [
     "__schedule",
     "schedule",
@@ -27,7 +28,7 @@ const SCHEDULER: [&str; 8] = [
     "io_schedule_timeout",
     "rt_mutex_schedule",
 ];
-/// Prefixes of further functions of the scheduler and of tracing.
+/// Prefixes in the names of further such functions.
 const SCHEDULER_PREFIXES: [&str; 6] = [
     "trace_event_raw_",
     "event_triggers_",
@@ -36,7 +37,7 @@ const SCHEDULER_PREFIXES: [&str; 6] = [
     "schedule_hrtimeout",
     "trace_event_buffer_",
 ];
-/// Prefixes that the kernel gives to system call functions.
+/// Prefixes in the names of the kernel's functions for system calls.
 const SYSTEM_CALLS: [&str; 9] = [
     "__x64_sys_",
     "__ia32_sys_",
@@ -48,7 +49,7 @@ const SYSTEM_CALLS: [&str; 9] = [
     "ksys_",
     "sys_",
 ];
-/// Functions that call the functions of system calls.
+/// Functions that call the kernel's functions for system calls.
 const ENTRIES: [&str; 5] = [
     "x64_sys_call",
     "do_syscall_64",
@@ -59,16 +60,17 @@ const ENTRIES: [&str; 5] = [
 /// The kernel's function that waits in clock_nanosleep(2).
 const NANOSLEEP: &str = "do_nanosleep";
 
-/// Wait places by stack.
+/// The places where threads wait, by the stack with which they wait.
 #[derive(Debug)]
 pub(super) struct Places {
     symbols: Symbols,
     of_stacks: Recent<(u32, bool), Option<u32>>,
     numbers: HashMap<WaitPlace, u32>,
     places: Vec<WaitPlace>,
-    /// Call of each place, in the form that wake-up kinds use.
+    /// The system call of each place, in the form that the kinds of wake-ups use.
     calls: Vec<Arc<str>>,
-    /// Functions of the stacks by address, for trace files.
+    /// The functions that occur in stacks, by address. Trace files contain the names of these
+    /// functions.
     met: BTreeMap<u64, String>,
 }
 
@@ -84,7 +86,7 @@ impl Places {
         }
     }
 
-    /// Remembers the name of the function at an address.
+    /// Stores the name of the function at an address.
     pub(super) fn meet(&mut self, address: u64) {
         if let Some((name, distance)) = self.symbols.nearest(address)
             && self.met.len() < FUNCTIONS_MAX
@@ -95,10 +97,11 @@ impl Places {
         }
     }
 
-    /// Returns the functions that were met, as lines of /proc/kallsyms.
+    /// Returns the functions that were found in stacks so far, as lines of /proc/kallsyms.
     pub(super) fn symbol_lines(&self) -> String {
         let functions = self.met.iter();
-        // trace-cmd gives no name to the last function of a list.
+        // The list ends with an extra line, because trace-cmd gives no name to the last function of
+        // a list.
         let end = (&u64::MAX, &"end".to_owned());
         functions
             .chain([end])
@@ -106,7 +109,7 @@ impl Places {
             .collect()
     }
 
-    /// Returns the number of the wait place for the stack with the number `stack`.
+    /// Returns the number of the place that belongs to the stack with the number `stack`.
     pub(super) fn number(&mut self, stack: u32, is_relative: bool, frames: &[u64]) -> Option<u32> {
         if let Some(&mut number) = self.of_stacks.touch(&(stack, is_relative)) {
             return number;
@@ -133,13 +136,13 @@ impl Places {
         number
     }
 
-    /// Returns the call of the place with this number.
+    /// Returns the system call of the place with this number.
     pub(super) fn call(&self, number: u32) -> Option<&Arc<str>> {
         self.calls.get(usize::try_from(number).ok()?)
     }
 
-    /// Returns whether threads wait at the place for a futex without priority inheritance. Waits
-    /// with priority inheritance are in functions of `rt_mutex`.
+    /// Returns whether threads at this place wait for a futex without priority inheritance. With
+    /// priority inheritance, they would wait in functions of `rt_mutex`.
     pub(super) fn is_plain_futex(&self, number: u32) -> bool {
         let place = usize::try_from(number)
             .ok()
@@ -149,13 +152,13 @@ impl Places {
         })
     }
 
-    /// Returns all places; the index is the number of the place.
+    /// Returns all places; the index of a place is its number.
     pub(super) fn all(&self) -> &[WaitPlace] {
         &self.places
     }
 }
 
-/// Returns the wait place of a stack; `names` starts with the innermost function.
+/// Returns the place that a stack shows; `names` starts with the innermost function.
 fn place(names: &[&str], is_relative: bool) -> Option<WaitPlace> {
     // Compilers append suffixes to names, as in `do_nanosleep.isra.0`.
     let names: Vec<&str> = names
@@ -185,7 +188,7 @@ fn place(names: &[&str], is_relative: bool) -> Option<WaitPlace> {
             format!("{call} for a time")
         }
         (false, Some(call)) => call.to_owned(),
-        // A system call function that ends with a tail call leaves no frame.
+        // If a function for a system call ends with a tail call, the stack does not contain it.
         (false, None) => names
             .iter()
             .position(|name| ENTRIES.contains(name))
@@ -274,7 +277,8 @@ mod tests {
         let symbols = "ffffffff81000000 t schedule\nffffffff81000100 t pipe_write\n";
         let mut places = Places::new(Symbols::parse(symbols));
         let frames = [0xffff_ffff_8100_0010, 0xffff_ffff_8100_0110];
-        // Stack numbers are never reused. Without frames, only a remembered stack has a place.
+        // No number of a stack is used twice. Without frames, the place of a stack is known only if
+        // it was stored.
         for stack in 0..200_000 {
             assert_eq!(places.number(stack, false, &frames), Some(0));
             assert_eq!(places.number(stack, false, &[]), Some(0), "{stack}");

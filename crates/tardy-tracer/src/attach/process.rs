@@ -1,4 +1,4 @@
-//! A running program and its threads, as shown by /proc.
+//! A running program and its threads, read from /proc.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
@@ -10,10 +10,12 @@ use tardy_sys::sched;
 
 /// Flag of a kernel thread in /proc/PID/stat (include/linux/sched.h).
 pub(super) const PF_KTHREAD: u64 = 0x0020_0000;
-/// Error number (errno-base.h): the process exited after its file was opened.
+/// Error number (errno-base.h) of reading a file whose process has exited since the file was
+/// opened.
 const ESRCH: i32 = 3;
 
-/// Why no such program was found. Each message suggests a valid argument.
+/// Why the program that the user requested was not found. Each message suggests an argument that
+/// would be valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoProcess {
     #[error(
@@ -53,7 +55,7 @@ pub struct Process {
     pub id: u32,
     /// Name of the process, as shown by ps(1).
     pub name: String,
-    /// Distinguishes the process from a later one with the same ID.
+    /// Distinguishes the process from a later process with the same ID.
     start_time: Option<u64>,
 }
 
@@ -71,8 +73,8 @@ impl Process {
             .map(|(_, rest)| rest.split_ascii_whitespace().collect())
             .unwrap_or_default();
         let name = printable(&root.text(format!("proc/{id}/comm")).unwrap_or_default());
-        // proc(5): the state is the third field, the flags are the ninth; the first two precede the
-        // bracket.
+        // proc(5): the state is the third field, and the flags are the ninth. The first two fields
+        // end at the closing bracket.
         if fields
             .get(6)
             .and_then(|flags| flags.parse::<u64>().ok())
@@ -99,8 +101,8 @@ impl Process {
         })
     }
 
-    /// Returns the ID that a thread of the program has in /proc. `thread` is this ID, or the ID in
-    /// the PID namespace of the program.
+    /// Returns the ID under which /proc lists a thread of the program. `thread` is this ID, or the
+    /// ID in the PID namespace of the program.
     ///
     /// # Errors
     /// Returns [`NoProcess::NoThread`].
@@ -148,7 +150,7 @@ impl Process {
             .collect()
     }
 
-    /// Returns the name of a thread, or `None` if the thread has ended.
+    /// Returns the name of a thread; `None` if the thread has ended.
     #[must_use]
     pub fn thread_name(&self, thread: i32) -> Option<String> {
         self.root
@@ -157,7 +159,8 @@ impl Process {
     }
 
     /// Returns the files whose code the program has mapped, the program's own file first. Each path
-    /// leads through /proc, so it also works for deleted files and outside the program's container.
+    /// leads through /proc, so it is valid even for deleted files and outside the program's
+    /// container.
     ///
     /// # Errors
     /// Returns an error if the list of mappings cannot be read.
@@ -175,7 +178,7 @@ impl Process {
                 && inode.is_some_and(|inode| inode != "0")
                 && seen.insert((device, inode))
             {
-                // Unlike maps, map_files does not pad its addresses.
+                // The kernel pads addresses in the file maps, but not in the folder map_files.
                 let range: Vec<&str> = range
                     .split('-')
                     .map(|address| address.trim_start_matches('0'))
@@ -190,8 +193,8 @@ impl Process {
         Ok(files)
     }
 
-    /// Returns whether the program still runs. If /proc cannot be read, for example without a free
-    /// descriptor, the program is assumed to run.
+    /// Returns whether the program still runs. If /proc cannot be read, for example because no
+    /// descriptor is free, assumes that the program runs.
     #[must_use]
     pub fn is_there(&self) -> bool {
         let stat = match self.root.read(format!("proc/{}/stat", self.id)) {
@@ -208,8 +211,8 @@ impl Process {
     }
 }
 
-/// Returns the ID that this thread has in /proc. The ID differs from gettid(2) if /proc belongs to
-/// another PID namespace.
+/// Returns the ID under which /proc lists this thread. It differs from gettid(2) if /proc belongs
+/// to another PID namespace.
 #[must_use]
 pub(super) fn own_number(root: &Root) -> i32 {
     let status = root.text("proc/thread-self/status");
@@ -219,7 +222,7 @@ pub(super) fn own_number(root: &Root) -> i32 {
         .unwrap_or_else(sched::thread_id)
 }
 
-/// Returns the name of a thread of any program; empty if the thread has ended.
+/// Returns the name of a thread of any program; an empty text if the thread has ended.
 pub(super) fn name(root: &Root, thread: i32) -> String {
     let name = root.text(format!("proc/{thread}/comm")).unwrap_or_default();
     let name = printable(&name);
@@ -239,7 +242,7 @@ pub(super) fn priority(root: &Root, thread: i32) -> Option<i32> {
     Some(priority + 100)
 }
 
-/// Returns the error for a process ID that does not exist in /proc.
+/// Returns the error that /proc has no process with this ID.
 fn absent(root: &Root, inside: u32) -> NoProcess {
     let ids = root.names("proc").into_iter();
     let mut ids = ids.filter_map(|name| name.parse().ok()).filter(|id: &u32| {
@@ -270,8 +273,8 @@ fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
         .map(str::trim)
 }
 
-/// Replaces control characters. A program chooses the names of its threads, and the names must not
-/// act on a terminal.
+/// Replaces control characters, because a program chooses the names of its threads, and the names
+/// must not act on a terminal.
 pub(super) fn printable(name: &str) -> String {
     name.chars()
         .map(|character| {

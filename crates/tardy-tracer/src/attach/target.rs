@@ -1,4 +1,4 @@
-//! The followed threads: threads of a program, or every real-time thread of the machine.
+//! The threads to follow: either threads of a program, or every real-time thread of the machine.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,39 +10,39 @@ use super::process::{PF_KTHREAD, Process, printable};
 /// Policies of real-time threads (include/uapi/linux/sched.h): SCHED_FIFO, SCHED_RR and
 /// SCHED_DEADLINE.
 const REAL_TIME: [u32; 3] = [1, 2, 6];
-/// A search through all threads is followed by a pause of at least this many times its length: it
-/// takes at most 5 % of one CPU.
+/// After a search through all threads, there is a pause of at least this many times its duration,
+/// so that searches take at most 5 % of one CPU.
 const PAUSES: u32 = 19;
 
-/// The threads to follow.
+/// Which threads to follow.
 #[derive(Debug)]
 pub enum Target {
-    /// The threads of a program, or one of them.
+    /// The threads of a program, or only one of them.
     Process { process: Process, only: Option<i32> },
-    /// Every user-space thread with a real-time policy.
+    /// Every thread with a real-time policy, except threads of the kernel.
     RealTime(RealTimeThreads),
 }
 
-/// Result of a search for threads.
+/// What a search for threads has found.
 #[derive(Debug)]
 pub(super) enum Look {
-    /// The current threads, with their names.
+    /// The threads that exist now, with their names.
     There(BTreeMap<i32, String>),
-    /// The threads could not be listed, or the last search was too recent.
+    /// The threads could not be listed, or it is too early for another search.
     Unknown,
     /// The program exited.
     Ended,
 }
 
 impl Target {
-    /// Searches for the current threads of the target.
+    /// Searches for the threads to follow that exist now.
     pub(super) fn look(&mut self) -> Look {
         match self {
             Self::Process { process, .. } if !process.is_there() => Look::Ended,
             Self::Process { process, only } => {
                 let mut there = process.threads();
-                // A running program has at least one thread, so an empty list means that /proc
-                // could not be read.
+                // A running program has at least one thread, so an empty list means that reading
+                // /proc failed.
                 if there.is_empty() {
                     return Look::Unknown;
                 }
@@ -54,9 +54,9 @@ impl Target {
     }
 }
 
-/// The search for real-time threads. Threads of the kernel are left out: they set no timers for
-/// themselves, and a machine has a dozen of them for each CPU. tardy's own threads are left out,
-/// too.
+/// Searches for real-time threads. Threads of the kernel are left out, because they set no timers
+/// for themselves, and a machine has a dozen of them for each CPU. tardy's own threads are left
+/// out, too.
 #[derive(Debug)]
 pub struct RealTimeThreads {
     root: Root,
@@ -66,7 +66,7 @@ pub struct RealTimeThreads {
 }
 
 impl RealTimeThreads {
-    /// Creates a search of the machine at `root`.
+    /// Creates a search on the machine whose files are below `root`.
     #[must_use]
     pub fn new(root: &Root) -> Self {
         Self {
@@ -85,7 +85,7 @@ impl RealTimeThreads {
         let mut is_readable = false;
         let mut there = BTreeMap::new();
         for process in processes.iter().filter_map(|name| name.parse().ok()) {
-            // The process may have exited since.
+            // The process may have exited since its folder was listed.
             let Some(stat) = self.stat(&format!("proc/{process}/stat")) else {
                 continue;
             };
@@ -134,7 +134,7 @@ impl Stat {
     fn parse(text: &str) -> Option<Self> {
         let (head, rest) = text.rsplit_once(')')?;
         let (_, name) = head.split_once('(')?;
-        // The first two fields are before the bracket.
+        // The first two fields end at the closing bracket.
         let mut fields = rest.split_ascii_whitespace();
         let state = fields.next()?;
         let flags: u64 = fields.nth(5)?.parse().ok()?;

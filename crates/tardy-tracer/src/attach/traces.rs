@@ -1,7 +1,7 @@
-//! The kernel's trace of the followed threads, in two instances. The first one has the few events
-//! of their wake-ups. The second one has the events that only explain: stacks of sleeps, page
-//! faults, and waits for locks of the kernel. If these are too many for tardy, the kernel
-//! overwrites only explanations, and no wake-ups.
+//! Records the kernel's trace of the followed threads, in two instances. The first instance has the
+//! few events of the threads' wake-ups. The second instance has the events that are only needed for
+//! explanations: stacks of sleeps, page faults, and waits for kernel locks. If these are too many
+//! for tardy to read in time, the kernel overwrites only such events, but no wake-ups.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
@@ -30,21 +30,21 @@ use crate::instance::{BUFFER_KIB, Instance, InstanceError};
 use crate::pages::PageReader;
 use crate::tracer::NotTraced;
 
-/// Name of the second instance in a trace.dat.
+/// Name that the second instance has in a trace.dat.
 const EXPLANATIONS: &str = "explanations";
-/// Buffer size of the second instance per CPU in KiB.
+/// Size of the second instance's buffer per CPU, in KiB.
 const EXPLANATIONS_KIB: u32 = BUFFER_KIB / 2;
 
-/// The instances and their readers.
+/// The instances, and the readers of their pages.
 #[derive(Debug)]
 pub(super) struct Traces {
     wake_ups: Trace,
     /// The second instance; absent if the kernel refused it.
     explanations: Option<Trace>,
-    /// Reason why the places where threads sleep are unknown.
+    /// Why the places where threads sleep are unknown; absent if they are known.
     pub(super) no_stacks: Option<String>,
     is_between_functions: bool,
-    // The journal must outlive the instances.
+    // The journal must be dropped after the instances.
     _journal: Journal,
 }
 
@@ -57,18 +57,18 @@ struct Trace {
     instance: Instance,
 }
 
-/// An item of the instances' events, in order of time.
+/// An item from the two instances, in the order of time.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Recorded {
-    /// An event, or a loss of events that wake-ups are measured from.
+    /// An event, or a loss of events from which wake-ups are measured.
     Item(Item),
     /// Explanations were lost.
     ExplanationsLost,
 }
 
 impl Traces {
-    /// Starts to record these threads. The recording starts after all other changes to the kernel,
-    /// because enabling events delays threads.
+    /// Starts to record these threads. This comes after all other changes to the kernel, because
+    /// enabling events delays threads.
     pub(super) fn start(
         root: &Root,
         functions: &[(u64, TimerKind)],
@@ -99,8 +99,8 @@ impl Traces {
                 .map_err(NotAttached::NoMarks)?;
         }
         let wake_ups = Trace::of(instance, &cpus)?;
-        // A stack must come after its switch, so this instance is created second: the kernel then
-        // calls it second.
+        // A stack must come after the switch to which it belongs. The instance that records stacks
+        // is therefore created second, because the kernel then also writes to it second.
         let events = of_rules(threads.iter().copied());
         let explained = explanations(tracefs()?, &second, &cpus, events, root);
         let (explanations, mut no_stacks) = match explained {
@@ -128,7 +128,7 @@ impl Traces {
         file.write_all(text.as_bytes())
     }
 
-    /// Reads all available pages.
+    /// Reads all pages that are available.
     pub(super) fn read(&mut self, evidence: &mut Option<Evidence>) -> io::Result<()> {
         let places = self.wake_ups.reader.cpus().len();
         self.wake_ups.read(0, evidence)?;
@@ -165,10 +165,11 @@ impl Traces {
         explanations.map_or(&[], |trace| trace.live.stack(place))
     }
 
-    /// Records the events of the threads in `followed` from now on, and the wake-ups of those in
-    /// `linked`; [`filters`] leaves out `linked` if there are many threads. `has_new` states whether
-    /// `followed` contains new threads. If threads only ended, the filters of explanations keep them:
-    /// the kernel records no stacks while it replaces the filter of stacks.
+    /// From now on, records the events of the threads in `followed`, and the wake-ups of the
+    /// threads in `linked`; if there are many threads, [`filters`] leaves out `linked`. `has_new`
+    /// states whether `followed` contains threads that are new. If threads have only ended, the
+    /// filters of the second instance are not changed, because the kernel records no stacks while
+    /// it replaces the filter of stacks.
     pub(super) fn follow(
         &mut self,
         functions: &[(u64, TimerKind)],
@@ -176,7 +177,7 @@ impl Traces {
         linked: &BTreeSet<i32>,
         has_new: bool,
     ) {
-        // If an event does not support filters, all events of this kind are recorded.
+        // If an event has no filters, all events of this kind are recorded.
         let followed = || followed.iter().copied();
         self.wake_ups.filter(filters(functions, followed(), linked));
         if !has_new {
@@ -208,7 +209,7 @@ impl Traces {
         }
     }
 
-    /// Returns the counts of what was read: first for the events of wake-ups, then for
+    /// Returns how much was read: first for the events from which wake-ups are measured, then for
     /// explanations.
     pub(super) fn counts(&self) -> [Counts; 2] {
         let explanations = self.explanations.as_ref();
@@ -219,7 +220,7 @@ impl Traces {
         ]
     }
 
-    /// Returns the kinds of events that rules are counted from.
+    /// Returns the kinds of events by which violations of the rules are counted.
     pub(super) fn recorded_kinds(&self) -> RecordedKinds {
         let explanations = self.explanations.iter();
         let enabled = explanations.flat_map(|trace| &trace.instance.enabled);
@@ -228,13 +229,14 @@ impl Traces {
             .cloned()
             .collect();
         RecordedKinds {
-            // The stacks of sleeps show waits at a futex, so the system call's event is not needed.
+            // The system call's event is not needed, because the stacks of sleeps show waits for a
+            // futex.
             futex: self.no_stacks.is_none(),
             ..RecordedKinds::of(&enabled)
         }
     }
 
-    /// Returns an empty store for the pages around the worst wake-ups.
+    /// Returns a store, still empty, for the pages around the worst wake-ups.
     pub(super) fn evidence(&self, bytes_max: Option<u64>) -> Evidence {
         let cpus = self.wake_ups.reader.cpus().len();
         if self.explanations.is_some() {
@@ -244,8 +246,8 @@ impl Traces {
         }
     }
 
-    /// Returns the head of a file with pages of both instances, and the CPUs of their places.
-    /// `symbols` are lines of /proc/kallsyms.
+    /// Returns the head of a file with the pages of both instances, and for each buffer in the file
+    /// the CPU to which it belongs. `symbols` are lines of /proc/kallsyms.
     pub(super) fn head(
         &self,
         names: &BTreeMap<i32, String>,
@@ -271,7 +273,7 @@ impl Traces {
     }
 }
 
-/// Creates the tracefs instance for the events that serve only explanations.
+/// Creates the tracefs instance for the events that are only needed for explanations.
 fn explanations(
     tracefs: Tracefs,
     name: &str,
@@ -308,18 +310,18 @@ impl Trace {
         })
     }
 
-    /// Reads every page with events from before the call. `first` is the place of the first CPU in
-    /// `evidence`.
+    /// Reads every page that contains events from before this call. `first` is the index that this
+    /// reader's first CPU has in `evidence`.
     fn read(&mut self, first: usize, evidence: &mut Option<Evidence>) -> io::Result<()> {
-        // The number of pages is limited, because the kernel may write pages as fast as they are
-        // read.
+        // The number of pages is limited, because otherwise reading might never end: the kernel may
+        // write pages as fast as they are read.
         let pages_max = (BUFFER_KIB as usize * 1024 / self.instance.layout.page_bytes) + 2;
         for place in 0..self.reader.cpus().len() {
             for _ in 0..pages_max {
                 let Some(page) = self.reader.next(place)? else {
                     break;
                 };
-                // A damaged page is a loss, and `live` reports the loss.
+                // If a page is damaged, its events are lost, and `live` reports this.
                 let begins = self.live.page(place, &page);
                 if let (Some(evidence), Ok(begins)) = (evidence.as_mut(), begins) {
                     evidence.page(first + place, begins, page);
@@ -345,7 +347,7 @@ impl Trace {
     }
 }
 
-/// Files of the instance through which another program could stop it or change its clock.
+/// Files by which another program could stop the instance or change its clock.
 #[derive(Debug)]
 struct State {
     is_on: File,
@@ -360,8 +362,8 @@ impl State {
         })
     }
 
-    /// Returns a message for the user if another program switched the tracing off or changed its
-    /// clock.
+    /// Returns a message for the user if another program has switched the tracing off or changed
+    /// its clock.
     fn change(&self) -> Option<String> {
         let text = |file: &File| {
             let mut bytes = [0; 512];

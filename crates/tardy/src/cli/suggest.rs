@@ -24,7 +24,7 @@ const CYCLICTEST: &str = "cyclictest";
 /// ends the process.
 ///
 /// # Errors
-/// Returns errors of the files, which only `tardy run` reads.
+/// Returns the errors of reading the files with defaults; only `tardy run` reads these files.
 pub fn parse() -> Result<(Cli, Configuration), ConfigurationError> {
     let words = words();
     let arguments: Vec<String> = words

@@ -1,4 +1,4 @@
-//! `tardy advise`: whether work is in time, and which kernel suits it.
+//! `tardy advise`: judges whether work is in time, and which kernel suits it.
 
 mod questions;
 
@@ -23,7 +23,7 @@ use crate::cli::advise::{AdviseArgs, AdviseSource};
 
 /// Width and height of a figure, in px.
 const FIGURE: (f64, f64) = (560.0, 440.0);
-/// Pixels of a PNG per px.
+/// Number of pixels of a PNG for each px of a figure.
 const SCALE: f64 = 2.0;
 
 /// The reason why there is no advice.

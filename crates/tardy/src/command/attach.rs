@@ -119,7 +119,7 @@ fn measure(args: &AttachArgs) -> Result<Exit, Refusal> {
         End::Process => (AttachEnd::ProcessEnded, State::Finished),
         End::Trace => (AttachEnd::TraceEnded, State::Finished),
         End::Stopped if is_at_threshold => (AttachEnd::Threshold, State::Stopped),
-        // This is the normal end of a recording without a length.
+        // If the recording was started without a length, a stop is its normal end.
         End::Stopped if args.until_stopped => (AttachEnd::Finished, State::Finished),
         End::Stopped => (AttachEnd::Interrupted, State::Interrupted),
         End::Time => (AttachEnd::Finished, State::Finished),
@@ -147,7 +147,8 @@ fn measure(args: &AttachArgs) -> Result<Exit, Refusal> {
     }
 }
 
-/// Returns the verdict of the written folder, so that `tardy show` comes to the same one.
+/// Returns the verdict that is computed from the written folder, so that `tardy show` prints the
+/// same verdict.
 fn judged(args: &AttachArgs, result: &AttachResult) -> Option<Verdict> {
     let folder = args.out.as_ref().filter(|_| result.verdict.is_some())?;
     let run = read(folder, &attach::requirement(args.deadline, args.misses)).ok()?;
@@ -198,7 +199,7 @@ fn folder(
     made.map(Some)
 }
 
-/// Returns for each kind the number of timers whose end may be among lost events.
+/// Returns, for each kind of timer, the number of timers whose end may be in a lost event.
 fn lost(recorded: &Recording) -> Vec<(TimerKind, u64)> {
     recorded
         .counts

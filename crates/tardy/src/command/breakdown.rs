@@ -1,5 +1,5 @@
-//! `tardy breakdown`: timer resolution, scheduling jitter and non-preemptible sections side by
-//! side.
+//! `tardy breakdown`: shows timer resolution, scheduling jitter and non-preemptible sections side
+//! by side.
 
 use tardy_report::report::breakdown_text;
 use tardy_results::document::Format;

@@ -99,7 +99,7 @@ fn compared_functions(args: &CompareArgs) -> Exit {
     super::why::show((&args.base, candidate), &question, is_json, args.full)
 }
 
-/// Compares costs. All runs must be cost runs, otherwise the error names those that are not.
+/// Compares costs. All runs must be cost runs; the error names those that are not.
 fn compared_costs(args: &CompareArgs) -> Result<(Outcome, String), String> {
     if args.over_time {
         let paths: Vec<PathBuf> = std::iter::once(&args.base)

@@ -20,13 +20,13 @@ use tardy_sys::printable::printable;
 use super::{folder_name, output};
 use crate::cli::cost::{BuildArgs, CostArgs, CostWhole};
 
-/// Default number of trials per metric and round: that of LMbench (TRIES in its bench.h).
+/// Default number of trials per metric and round, as in LMbench (TRIES in its bench.h).
 const TRIALS: u32 = 11;
 
-/// Default number of runs of a command: that of mckenney2009.
+/// Default number of runs of a command, as in mckenney2009.
 const COMMAND_TRIALS: u32 = 3;
 
-/// Runs the command. Call it before the process has threads.
+/// Runs the command. Must be called before the process starts threads.
 #[must_use]
 pub fn run(args: &CostArgs) -> Exit {
     let shared = args.shared();
@@ -163,7 +163,7 @@ fn metrics_of(
     Ok(session::run(&request, out, &Root::system(), progress)?)
 }
 
-/// Prints the results in a folder. `tardy show` prints the same.
+/// Prints the results in a folder. `tardy show` prints the same text.
 #[must_use]
 pub fn show(folder: &Path, reference: Option<Reference>, is_json: bool) -> Exit {
     let summary = match summarize(folder) {

@@ -1,4 +1,4 @@
-//! `tardy cyclictest`: a run with cyclictest's options and output.
+//! `tardy cyclictest`: makes a run with cyclictest's options, and prints cyclictest's output.
 
 use std::fs::{self, OpenOptions};
 use std::io::{IsTerminal, Write};
@@ -24,7 +24,7 @@ use tardy_results::exit::Exit;
 use super::output;
 use crate::cli::cyclictest::{CyclictestArgs, Setup};
 
-/// Runs the command. Call it before the process has threads.
+/// Runs the command. Must be called before the process starts threads.
 #[must_use]
 pub fn run(args: &CyclictestArgs) -> Exit {
     let root = Root::system();

@@ -1,4 +1,4 @@
-//! `tardy explain`: the causes of late samples of a run, or of a late thread in a trace.
+//! `tardy explain`: shows the causes of late samples of a run, or of a late thread in a trace.
 
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The default name of a run folder.
+//! Chooses the default name of a run folder.
 
 use std::io::ErrorKind;
 use std::os::linux::net::SocketAddrExt;

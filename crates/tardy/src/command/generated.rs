@@ -1,5 +1,5 @@
-//! `tardy man` and `tardy completions`: pages and scripts that are generated from the definition of
-//! the command line.
+//! `tardy man` and `tardy completions`: print pages and scripts that are generated from the
+//! definition of the command line.
 
 use std::fs;
 use std::io;
@@ -19,7 +19,7 @@ use crate::cli::generated::{CompletionsArgs, ManArgs};
 
 /// The environment variable by which a shell requests completions.
 const COMPLETE: &str = "TARDY_COMPLETE";
-/// Section of the manual for programs.
+/// The section of the manual that describes programs.
 const SECTION: &str = "1";
 
 /// Prints the manual page of one command, or writes the pages of all commands.
@@ -93,7 +93,8 @@ fn find<'a>(definition: &'a Command, names: &[String]) -> Result<&'a Command, St
     Ok(command)
 }
 
-/// Returns the manual page of a command. Its name includes the commands above it.
+/// Returns the manual page of a command. The name of the page includes the names of the commands
+/// above this one.
 fn page(command: &Command, name: &str) -> io::Result<String> {
     let mut page = Vec::new();
     // clap needs a name that lives as long as the process, which ends after the pages are written.

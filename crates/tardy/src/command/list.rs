@@ -1,4 +1,4 @@
-//! `tardy list`: one line per entry of a kind, or all details of named entries.
+//! `tardy list`: prints one line per entry of a kind, or all details of named entries.
 
 mod checks;
 mod costs;

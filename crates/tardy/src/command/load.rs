@@ -23,7 +23,7 @@ use tardy_sys::signal::{self, SignalFd, wait_readable};
 
 use crate::cli::load::LoadArguments;
 
-/// Index of the phase. Without a run, there is only one.
+/// Index of the phase. Loads without a run have only one phase.
 const PHASE: u32 = 0;
 
 /// The reason why loads could not run.
@@ -84,8 +84,8 @@ fn try_run(arguments: &LoadArguments) -> Result<u8, LoadCommandError> {
                     absent.missing,
                     absent.remedy
                 );
-                // A list without one of its loads is still mostly the requested one, but a single
-                // load that cannot run is an error.
+                // If one load of a list cannot run, the others still do most of what the user
+                // requested, but a single requested load that cannot run is an error.
                 match request.list {
                     Some(_) => is_incomplete = true,
                     None => code = 3,
@@ -118,8 +118,9 @@ fn try_run(arguments: &LoadArguments) -> Result<u8, LoadCommandError> {
     }
     .run(&plans, arguments.duration);
     guardian.shutdown()?;
-    // The supervisor has already undone the changes. This attempt repeats failed ones and reports
-    // them; they stay in the journal.
+    // The supervisor has already undone the changes. This call tries again to undo changes that
+    // could not be undone, and reports those that fail again. The changes that remain stay in the
+    // journal.
     for undone in journal.map_or_else(Vec::new, Journal::undo) {
         if let Err(error) = undone.result {
             say!(

@@ -28,7 +28,7 @@ use crate::cli::Command;
 use crate::cli::lab::LabCommand;
 use crate::cli::on::{FetchArgs, OnArgs};
 
-/// The product of a command.
+/// The kind of result that a command produces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CommandProduct {
     /// A run. `has_board` states whether the user names the board in a label.
@@ -36,15 +36,16 @@ enum CommandProduct {
         has_board: bool,
     },
     Cost,
-    /// Guests of the lab. Each machine runs a shard of them.
+    /// Runs in guests of the lab. Each machine runs a shard of the guests.
     Guests,
-    /// Text for the reader, and a folder.
+    /// The command prints text and makes a folder.
     Folder,
-    /// Text for the reader.
+    /// The command only prints text.
     Words,
 }
 
-/// The command to run on the machines. Its words are those of this process.
+/// The command to run on the machines. The command has the same words as the command line of this
+/// process.
 #[derive(Debug, Clone, Copy)]
 struct Request<'a> {
     made: CommandProduct,
@@ -87,8 +88,8 @@ enum Message {
     Outcome(usize, Box<Outcome>),
 }
 
-/// Runs the command on other machines if `--on` is given; otherwise returns `None`. Call it before
-/// the process has threads.
+/// Runs the command on other machines if `--on` is given; otherwise returns `None`. Must be called
+/// before the process starts threads.
 #[must_use]
 pub fn elsewhere(command: &Command) -> Option<Exit> {
     let (on, request) = match command {
@@ -481,7 +482,7 @@ const FILES: [&str; 6] = [
     "--guest-binary",
     "--plugin",
 ];
-/// Flags of `lab run` that are refused with `--on`: those for files that are not copied to the
+/// Flags of `lab run` that are refused with `--on`: flags for files that are not copied to the
 /// machines, and `--shard`, because each machine gets a shard.
 const LEFT_HERE: [&str; 4] = ["--add", "--module", "--inject-modules", "--shard"];
 
@@ -559,8 +560,8 @@ fn file_or(value: &str, before: &str) -> Word {
     }
 }
 
-/// Runs `tardy fetch`, which retrieves the results of a command whose connection broke. Call it
-/// before the process has threads.
+/// Runs `tardy fetch`, which retrieves the results of a command whose connection broke. Must be
+/// called before the process starts threads.
 #[must_use]
 pub fn fetch(args: &FetchArgs) -> Exit {
     let refuse = |text: String| {

@@ -1,4 +1,4 @@
-//! Standard output, to which only results are written. A reader that closes the pipe early causes
+//! Writes to standard output, which gets only results. A reader that closes the pipe early causes
 //! no error.
 
 use std::borrow::Cow;
@@ -34,7 +34,7 @@ const COLORS: [(&str, u8); 11] = [
 /// closed pipe counts as success.
 ///
 /// # Errors
-/// Returns errors of writing, except a broken pipe.
+/// Returns an error if writing fails, except for a broken pipe.
 pub fn print(text: &str) -> io::Result<()> {
     reading::end();
     let mut text = printable(text);
@@ -80,8 +80,9 @@ pub fn width() -> usize {
     terminal_size_of(io::stdout()).map_or(usize::MAX, |(Width(columns), _)| columns.into())
 }
 
-/// Returns the size of the screen for standard output. Without a terminal, COLUMNS and LINES define
-/// it; if they are not set, lines have 120 columns, and their number is unlimited.
+/// Returns the size of the screen for standard output. If standard output is not a terminal,
+/// COLUMNS and LINES define the size; if they are not set, lines have 120 columns, and their number
+/// is unlimited.
 #[must_use]
 pub fn screen() -> Screen {
     let told = |name: &str| {

@@ -130,7 +130,7 @@ fn plot(args: &PlotArgs) -> Result<(), PlotError> {
             .map_err(PlotError::Line)?;
     }
     let size = (args.size.width, args.size.height);
-    // If one chart shows several runs, the runs' names are on its series.
+    // If one chart shows several runs, the name of each series includes its run.
     let named: Vec<(&str, &Chart)> = charts
         .iter()
         .enumerate()
@@ -259,8 +259,8 @@ fn probe(runs: &[RunData], wanted: Option<&str>) -> Result<String, PlotError> {
     }
 }
 
-/// Returns whether `tardy attach` made the run. Its series are the threads and kinds of wake-ups
-/// that it met, so users cannot know their names.
+/// Returns whether `tardy attach` made the run. The series of such a run are the threads and kinds
+/// of wake-ups that `tardy attach` found, so users cannot know their names.
 fn is_attached(run: &RunData) -> bool {
     let imported = run.record.imported.as_ref();
     imported.is_some_and(ImportRecord::is_of_timers)
@@ -274,8 +274,8 @@ fn most_frequent(runs: &[RunData], names: &[&str]) -> String {
             .map(|probe| probe.all().histogram.count())
             .sum::<u64>()
     };
-    // `max_by_key` returns the last of equal ones. Of probes with equally many samples, the first
-    // is shown, so the order is reversed.
+    // Of probes with equally many samples, the first is shown. `max_by_key` returns the last of
+    // equal items, so the order is reversed.
     let most = names.iter().rev().max_by_key(|name| samples(name));
     let most = most.map_or_else(String::new, |name| (*name).to_owned());
     let others: Vec<&str> = names.iter().copied().filter(|name| *name != most).collect();

@@ -1,5 +1,5 @@
-//! The progress of commands that read many bytes: a line on standard error, shown after a second
-//! and only on a terminal.
+//! Shows the progress of commands that read many bytes, in a line on standard error that appears
+//! after a second and only on a terminal.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -18,8 +18,8 @@ use tardy_run::folder::{folders, open};
 use super::output;
 use crate::cli::plot::ReportArgs;
 
-/// Number of time intervals in a report. Each takes about 15 bytes, so the file stays far below 3
-/// MB.
+/// Number of time intervals in a report. Each interval takes about 15 bytes, so the file stays far
+/// below 3 MB.
 const COLUMNS: usize = 64 * 1024;
 /// Minimum number of time intervals of each run.
 const COLUMNS_MIN: usize = 4096;

@@ -70,7 +70,7 @@ pub fn run(args: &ReproduceArgs) -> Exit {
     }
 }
 
-/// Returns the commands to run, a line each.
+/// Returns the commands to run, one per line.
 fn planned(papers: &[Paper], steps: &[Step], args: &ReproduceArgs, out: &Path) -> String {
     let again = if args.trace {
         let found = reproduce(papers, out, args.place(), args.extent(), args.replicas());
@@ -173,13 +173,13 @@ fn ended(
     match code {
         Some(130) | None => Ok(StepEnd::Interrupted),
         Some(0 | 1 | 4) => {
-            // A previous try of this step may have failed.
+            // A failure of an earlier attempt at this step may have left this file.
             if why.exists() {
                 fs::remove_file(&why)?;
             }
             keep().map(|()| StepEnd::Done)
         }
-        // Some guests failed. The runs of the others are kept.
+        // Some guests failed. The runs of the other guests are kept.
         Some(3) if part.exists() && has_run(part) => keep().map(|()| StepEnd::Refused),
         Some(code) => {
             let said = said.unwrap_or_else(|| format!("the command ended with exit code {code}"));

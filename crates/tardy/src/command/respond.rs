@@ -22,9 +22,9 @@ use tardy_sys::{clock, memlock};
 use super::output;
 use crate::cli::respond::RespondArgs;
 
-/// Interval between two checks whether to stop.
+/// Interval between two checks whether the responder must stop.
 const LOOK_MILLIS: i32 = 200;
-/// Maximum wait for an answering thread to end: a thread that waits for a modem line sleeps until
+/// Maximum wait for an answering thread to end. A thread that waits for a modem line sleeps until
 /// the line changes.
 const END_MAX: Nanos = Nanos::from_secs(1);
 
@@ -120,7 +120,7 @@ pub fn run(args: &RespondArgs) -> Exit {
             "the answering thread ended unexpectedly",
         )),
     };
-    // Without a given length, a signal is the planned end.
+    // If no length was given, a signal is the planned end.
     let is_cut_off = answered.is_err() || is_interrupted && args.length.is_some();
     let text = match &answered {
         Ok(answered) => format!("respond: over {}: {}", args.link, counts(answered)),

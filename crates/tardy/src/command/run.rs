@@ -20,8 +20,8 @@ use tardy_run::request::{Request, TUNED};
 use super::show::{self, Format};
 use super::{folder_name, output, tune};
 
-/// Runs the command. If a listener is given, it gets the progress, which is then not shown. Call
-/// this function before the process has threads.
+/// Runs the command. If a listener is given, it receives the progress, and no progress is shown.
+/// Must be called before the process starts threads.
 #[must_use]
 pub fn run(
     request: &Request,
@@ -95,7 +95,7 @@ pub fn run(
             return Exit::Usage;
         }
     };
-    // For port 0, the kernel has chosen a port.
+    // If port 0 was requested, the kernel has chosen a free port.
     let address = metrics
         .as_ref()
         .and_then(|listener| listener.local_addr().ok());

@@ -1,4 +1,4 @@
-//! `tardy schema`: the formats of documents that `--json` writes.
+//! `tardy schema`: prints the formats of documents that `--json` writes.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! `tardy show`: the summary of a run, from its folder.
+//! `tardy show`: prints the summary of a run, from its folder.
 
 use std::path::{Path, PathBuf};
 
@@ -88,7 +88,8 @@ pub enum Format {
     Json,
 }
 
-/// Prints the summary of the run in `folder`. `tardy run` ends with it, so both show the same.
+/// Prints the summary of the run in `folder`. `tardy run` also ends with this function, so both
+/// commands print the same text.
 #[must_use]
 pub fn show(folder: &Path, requirement: &Requirement, format: Format) -> Exit {
     show_with(folder, requirement, format, None)

@@ -1,4 +1,4 @@
-//! A line on standard error with the progress of a command, shown only on a terminal.
+//! Shows the progress of a command in a line on standard error, only on a terminal.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -15,7 +15,7 @@ const EACH: Duration = Duration::from_millis(500);
 /// EL).
 const CLEAR: &str = "\r\x1b[K";
 
-/// The line, which is shown until this is dropped.
+/// The line, which is shown until this value is dropped.
 pub(super) struct StatusLine {
     /// Dropping the sender ends the thread.
     end: Option<Sender<()>>,
@@ -71,7 +71,8 @@ pub(super) fn say_above(text: &str) {
     let _ = writeln!(io::stderr(), "{clear}{}", printable(text));
 }
 
-/// Returns `, 12 s left`, estimated from the completed share; empty below one hundredth.
+/// Returns text such as `, 12 s left`, estimated from the completed share; empty if less than one
+/// hundredth is completed.
 pub(super) fn time_left(share: f64, elapsed: Duration) -> String {
     if share < 0.01 {
         return String::new();

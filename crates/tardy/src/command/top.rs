@@ -38,7 +38,7 @@ pub fn run(args: &TopArgs) -> Exit {
     }
 }
 
-/// Returns the run in or below `path`: one in progress, otherwise the one that started last.
+/// Returns a run in progress in or below `path` or, if there is none, the run that started last.
 fn chosen(path: &Path) -> PathBuf {
     let began = |path: &PathBuf| {
         folder::open(path).ok().map(|record| {

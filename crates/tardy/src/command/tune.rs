@@ -27,7 +27,7 @@ use crate::cli::tune::TuneArgs;
 use chosen::{changing, cpus, settings};
 pub(super) use error::TuneError;
 
-/// Runs the command. Call it before the process has threads.
+/// Runs the command. Must be called before the process starts threads.
 #[must_use]
 pub fn run(args: &TuneArgs) -> ExitCode {
     let result = match (&args.resume, args.search, args.apply) {
@@ -121,7 +121,7 @@ fn apply(args: &TuneArgs) -> Result<ExitCode, TuneError> {
     }
 }
 
-/// Settings that are in force until this is dropped.
+/// Settings that are in force until this value is dropped.
 pub(super) struct RunSettings {
     pub(super) names: Vec<String>,
     _applied: AppliedSettings,

@@ -1,4 +1,4 @@
-//! The difference of two latencies of watched guests, function by function.
+//! Explains the difference of two latencies of watched guests, function by function.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Timers whose clock another program sets. The tests set CLOCK_TAI, because only time
-//! synchronisation by PTP reads it.
+//! Tests timers whose clock another program sets during the run. The tests set CLOCK_TAI, because
+//! only time synchronisation by PTP reads it.
 
 use crate::support;
 

@@ -1,5 +1,5 @@
-//! The cost of explaining a run while it lasts, counted in instructions of the thread that
-//! explains. Times differ from machine to machine; instruction counts hardly do.
+//! Tests how many instructions the explaining thread executes to explain a run while it lasts.
+//! Times differ from machine to machine; instruction counts hardly do.
 
 use crate::hot_loop::released_binary;
 use crate::support;
@@ -11,12 +11,13 @@ use support::workplace::{Workplace, finish};
 use tardy_machine::root::Root;
 use tardy_machine::tracefs::Tracefs;
 
-/// Maximum number of user instructions for each event, from reading its page to writing its delays,
-/// and for each sample, without its events. On a quiet machine a sample has a dozen events.
+/// Maximum numbers of instructions in user mode. The first is for each event, from reading its page
+/// to writing its delays; the second is for each sample, without its events. On a quiet machine a
+/// sample has a dozen events.
 const AN_EVENT_MAX: u64 = 2_000;
 const A_SAMPLE_MAX: u64 = 12_000;
 
-/// The work of the thread that explains, in one run.
+/// The work that the explaining thread does in one run.
 struct Explaining {
     instructions: u64,
     events: u64,
@@ -27,7 +28,7 @@ struct Explaining {
 fn explain(place: &Workplace, tardy: &Path, cycles: u32) -> Explaining {
     let (run, counts) = (format!("run-{cycles}"), format!("callgrind-{cycles}"));
     // Valgrind does not know the system calls by which the tool mounts tracefs, so the shell mounts
-    // it.
+    // tracefs.
     let mount = "{ mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs \
                  /sys/kernel/tracing; } && exec \"$@\"";
     let mut valgrind = place.prepared(

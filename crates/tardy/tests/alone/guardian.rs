@@ -1,4 +1,4 @@
-//! The supervisor of loads through its own interface: order of events, restarts, limits,
+//! Tests the supervisor of loads through its own interface: order of events, restarts, limits,
 //! containment.
 
 use std::os::fd::AsFd;
@@ -40,7 +40,7 @@ fn plans(text: &str) -> Vec<LoadPlan> {
         .collect()
 }
 
-/// Reads events until `done` is true for the last one.
+/// Reads events until `done` returns true for an event.
 fn events_until(
     guardian: &mut Guardian,
     mut done: impl FnMut(&LoadEvent) -> bool,

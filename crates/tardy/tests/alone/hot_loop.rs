@@ -1,5 +1,5 @@
-//! The measuring thread only sleeps, reads the clock and hands the sample over between arm and
-//! disarm.
+//! Checks that the measuring thread only sleeps, reads the clock and hands the sample over between
+//! arm and disarm.
 
 use crate::support;
 
@@ -20,15 +20,15 @@ use tardy_run::system_clock::ThreadClocks;
 use support::machine;
 use support::workplace::{Workplace, finish};
 
-/// The promised limit: user-space instructions per sample in the measuring thread, with recording
-/// on. Callgrind hides the vDSO, so the clock read is a system call; the instructions of cyclictest
-/// and jitterdebugger are counted in the same way.
+/// The promised maximum number of user-space instructions per sample in the measuring thread while
+/// it records samples. Callgrind hides the vDSO, so the clock read is a system call; the
+/// instructions of cyclictest and jitterdebugger are counted in the same way.
 const INSTRUCTIONS_MAX: f64 = 90.0;
 
 /// Builds the binary of the README's first command, with the symbols by which callgrind selects
-/// functions. The test profile is unsuitable, because it inlines nothing across crates. `cargo
-/// xtask build` is also unsuitable, because its binary takes fewer instructions. Only the package
-/// `tardy` is recompiled.
+/// functions. The test profile is unsuitable, because it inlines nothing across crates.
+/// `cargo xtask build` is also unsuitable, because its binary executes fewer instructions. Only the
+/// package `tardy` is recompiled.
 pub(crate) fn released_binary() -> PathBuf {
     if let Some(built) = std::env::var_os("TARDY_TEST_RELEASE") {
         return PathBuf::from(built);
@@ -133,7 +133,8 @@ fn a_sample_takes_at_most_90_user_instructions() {
     );
 }
 
-/// Clock reads as strace shows them where the vDSO cannot read the clock source.
+/// System calls that read the clock. strace shows them on a machine whose clock source the vDSO
+/// cannot read.
 const CLOCK_READS: [&str; 3] = [
     "clock_gettime(CLOCK_MONOTONIC,",
     "clock_gettime(CLOCK_REALTIME,",
@@ -200,7 +201,7 @@ impl Calls {
                     name.split('/').next().unwrap_or_default().to_owned(),
                 );
             }
-            // Lines for the second part of a call, a signal or an exit are not calls.
+            // A line about a signal, an exit or the second part of a call is not a new call.
             let is_call = !call.starts_with(['<', '+', '-'])
                 && !CLOCK_READS.iter().any(|read| call.starts_with(read));
             if let (Some(name), true) = (names.get(thread), is_call) {
@@ -227,8 +228,8 @@ impl Calls {
     }
 }
 
-/// A longer run makes more of the calls that the loop makes, but no more of those that prepare and
-/// end a thread.
+/// In a longer run, a thread makes more of the calls of its loop, but not more of the calls that
+/// prepare and end the thread.
 #[test]
 fn no_measuring_loop_makes_a_system_call_that_its_probe_does_not_name() {
     let _turn = crate::turn();
@@ -268,8 +269,8 @@ fn no_measuring_loop_makes_a_system_call_that_its_probe_does_not_name() {
             continue;
         }
         let short = Calls::count(probe, parameters, 30);
-        // The longer run needs enough extra samples that a call per sample exceeds chance. On a
-        // busy machine a probe skips most of its periods.
+        // The longer run must take so many more samples that chance could not explain one
+        // additional call per sample. On a busy machine a probe skips most of its periods.
         let is_longer = |long: &Calls| long.recorded >= short.recorded + 5 * CHANCE * long.threads;
         let long = [90, 300, 1000]
             .into_iter()
@@ -334,8 +335,9 @@ fn no_page_faults_in_the_loop_where_memory_may_be_locked() {
     }
 }
 
-/// Counts the allocations of the threads of one instance of `probe` from start to end of a run of
-/// `length_ms` ms, and the samples that the run took. The ring of a series holds `room` samples.
+/// Runs one instance of `probe` for `length_ms` ms, and counts the allocations of its threads from
+/// the start to the end of the run, and the samples that the run took. The ring of a series holds
+/// `room` samples.
 fn allocations(
     probe: &'static ProbeInfo,
     text: &str,
@@ -408,8 +410,8 @@ fn allocations(
 fn the_loop_allocates_nothing_even_when_samples_are_lost() {
     let _turn = crate::turn();
     let host = Host::of_this_machine();
-    // `itimer` is left out. Its signal would end the test's process, because the other threads do
-    // not block the signal. The loop of `itimer` is that of `nanosleep`.
+    // `itimer` is left out. The probe's signal would end the test's process, because the other
+    // threads do not block it. The loop of `itimer` is the same as that of `nanosleep`.
     for probe in tardy_probes::probe::PROBES
         .iter()
         .filter(|probe| probe.name != "itimer")

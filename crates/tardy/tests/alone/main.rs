@@ -1,5 +1,5 @@
 //! Tests that need the machine to themselves: they count instructions, starve CPUs, take them away,
-//! or compare what is mounted. Each holds the lock from `turn()` while it runs.
+//! or compare what is mounted. Each test holds the lock from `turn()` while it runs.
 #![allow(
     clippy::unwrap_used,
     reason = "a test ends where something is not as expected"
@@ -25,7 +25,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Waits for the lock under which one test at a time has the machine.
+/// Waits for the lock that gives the machine to one test at a time.
 fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }

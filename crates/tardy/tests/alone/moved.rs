@@ -1,5 +1,5 @@
-//! Probes that lose their CPU because it leaves their cpuset or goes offline, or a share of it
-//! because their group gets a quota.
+//! Tests probes that lose their CPU, because it leaves their cpuset or goes offline, and probes
+//! that lose a share of their CPU, because their group gets a quota.
 
 use crate::support;
 

@@ -1,4 +1,5 @@
-//! However the tool and its supervisor end, no process, mount or file of a load is left.
+//! Checks that no process, mount or file of a load is left, however the tool and its supervisor
+//! end.
 
 use crate::tool;
 

@@ -1,4 +1,4 @@
-//! The number of times that a report reads the samples of a run.
+//! Tests how many times a report reads the samples of a run.
 
 use tardy_chart::data::{Detail, RunData};
 use tardy_core::verdict::requirement::Requirement;
@@ -26,7 +26,8 @@ fn numbers_take_one_pass_over_the_samples_and_charts_with_models_one_more() {
     // With one CPU, a series is read in one piece; otherwise it is read in overlapping parts.
     affinity::set(0, &affinity::get(0).unwrap()[..1]).unwrap();
     // The values do not compress, so the series is much larger than everything else that is read.
-    // For example, readers also search the first mebibyte for the series' head.
+    // Readers also read other parts: for example, they search the first mebibyte for the series'
+    // head.
     let latencies = (0..3_000_000_i64)
         .map(|n| n.wrapping_mul(0x9e37_79b9) & 0xf_ffff)
         .collect();

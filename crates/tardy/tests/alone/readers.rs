@@ -1,4 +1,4 @@
-//! The cost per sample of commands that read run folders, counted in instructions. Times differ
+//! Tests how many instructions per sample the commands that read run folders execute. Times differ
 //! from machine to machine; instruction counts do not.
 
 use crate::hot_loop::released_binary;
@@ -11,8 +11,8 @@ use support::made_run::MadeRun;
 use support::workplace::{Workplace, finish};
 
 /// Maximum number of instructions per sample, by command. An algorithm that asks a histogram for
-/// its count at every sample needs tens of thousands of instructions per sample: a quarter of an
-/// hour for one day of samples at 1 kHz.
+/// its count at every sample needs tens of thousands of instructions per sample. For one day of
+/// samples at 1 kHz, this takes a quarter of an hour.
 const MOST: [(&str, f64); 2] = [("show", 1_500.0), ("report", 5_000.0)];
 
 /// Counts the instructions of one command on a run with `samples` samples per CPU.
@@ -68,7 +68,7 @@ fn a_reader_takes_few_instructions_a_sample() {
         let (few, many) = (100_000, 200_000);
         let [short, long] =
             [few, many].map(|samples| instructions(&place, &tardy, command, samples));
-        // The divisor has the factor 2, because the run has two series.
+        // The factor 2 in the divisor is the number of series in the run.
         let a_sample = long.saturating_sub(short) as f64 / (2 * (many - few)) as f64;
         println!("tardy {command}: {a_sample:.0} instructions per sample (at most {most})");
         assert!(a_sample > 5.0, "{a_sample:.1} instructions cannot be all");

@@ -1,4 +1,4 @@
-//! Shares of the CPU time of loads that run together.
+//! Tests how loads that run together share the CPU time.
 
 use crate::support;
 

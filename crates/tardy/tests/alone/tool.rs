@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tardy_loads::guardian::{LoadEnd, LoadEvent};
 use tardy_sys::process;
 
-/// Longest wait for anything that the kernel does; it is not a measurement of the time.
+/// Time-out for every wait for the kernel; no test measures a time with it.
 const PATIENCE: Duration = Duration::from_secs(60);
 const MARK: &str = "TARDY_TEST_MARK";
 

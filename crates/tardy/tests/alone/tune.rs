@@ -1,4 +1,4 @@
-//! `tardy tune --search`, with stand-in settings whose effects are known.
+//! Tests `tardy tune --search` with stand-in settings whose effects are known.
 
 use crate::support;
 

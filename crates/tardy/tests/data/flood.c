@@ -1,5 +1,6 @@
 /*
- * A loop beside a flood of page faults, for tests of `tardy attach`: the flood fills the buffer of explanations, but not that of wake-ups.
+ * A loop that runs at the same time as a flood of page faults, for tests of `tardy attach`: the
+ * flood fills the buffer of explanations, but not the buffer of wake-ups.
  *
  *     flood CYCLES PERIOD_US PAGES
  *

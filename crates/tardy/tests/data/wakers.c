@@ -1,5 +1,6 @@
 /*
- * A thread that another thread wakes, for tests of the kinds of wake-ups of `tardy attach`. It is only woken when it sleeps.
+ * A thread that another thread wakes, for tests of the kinds of wake-ups of `tardy attach`. The
+ * thread is only woken when it sleeps.
  *
  *     wakers ROUNDS
  *

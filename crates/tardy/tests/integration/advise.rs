@@ -1,5 +1,5 @@
-//! `tardy advise` as a user starts it: published numbers, and runs with known samples for each
-//! branch of the decision.
+//! Tests `tardy advise` as a user starts it, with published numbers and with runs with known
+//! samples for each branch of the decision.
 
 use crate::support;
 
@@ -42,7 +42,7 @@ pub(crate) fn latencies(count: usize, others: &[(usize, i64)]) -> Vec<i64> {
     latencies
 }
 
-/// A run whose samples are late starts.
+/// A run whose samples are start latencies.
 pub(crate) fn starts(machine: Value, samples: Vec<i64>) -> MadeRun {
     MadeRun {
         machine,
@@ -371,8 +371,8 @@ fn each_branch_of_the_flow_ends_where_the_paper_ends_it() {
         of(real_time(), &format!("{WORK} --virtual yes")),
         (step("virtual", true, "stated"), fast_choice.clone())
     );
-    // For work in the kernel's services, the lines of the paper cross at one millisecond: longer
-    // work is called long.
+    // For work in the kernel's services, the lines of the paper cross at one millisecond, so longer
+    // work counts as long.
     let service = "--work 2ms --utilisation 40%";
     assert_eq!(
         of(real_time(), &format!("{service} --kind syscalls")),
@@ -569,7 +569,7 @@ fn what_would_help_comes_from_the_facts_of_the_run_and_what_the_run_shows_comes_
             .unwrap()
             .contains("in 3 quota periods")
     );
-    // Files of the machine that runs the tests say nothing about the machine of the run.
+    // Files of the machine that runs the tests give no information about the machine of the run.
     let unknown: Vec<&str> = json["helps"]["unknown"]
         .as_array()
         .unwrap()
@@ -647,8 +647,9 @@ fn completions_of_other_work_are_put_right_by_the_model_and_of_another_kind_are_
         same.contains("judged: completions of work of 100us, as measured by work.done\n"),
         "{same}"
     );
-    // The user's work takes 100 us. Work of 60 us was done after 220 us: 40 us more exceed the
-    // deadline of 250 us. Work of 200 us was done after 340 us: 100 us less meet it.
+    // The user's work takes 100 us. Work of 60 us was done after 220 us; with 40 us more, the
+    // user's work exceeds the deadline of 250 us. Work of 200 us was done after 340 us; with 100 us
+    // less, the user's work meets the deadline.
     let shorter = advise("shorter").ends_with(1).stdout;
     assert!(
         shorter.contains("of work of 60us")
@@ -662,7 +663,8 @@ fn completions_of_other_work_are_put_right_by_the_model_and_of_another_kind_are_
             && longer.contains("done 240 us after its due time"),
         "{longer}"
     );
-    // Of several runs, the one whose work is nearest in length is judged, in any order of the runs.
+    // Of several runs, the one whose work is nearest in length to the user's work is judged,
+    // whatever the order of the runs.
     let nearest = place
         .tardy(&format!(
             "advise shorter longer same {WORK} --kind compute --json"

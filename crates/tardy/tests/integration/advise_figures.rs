@@ -1,4 +1,4 @@
-//! `tardy advise` for simulated runs, and its figures.
+//! Tests `tardy advise` for simulated runs, and its figures.
 
 use serde_json::{Value, json};
 use tardy_core::series::ClockKind;

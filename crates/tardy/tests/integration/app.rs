@@ -1,4 +1,4 @@
-//! Loops of other programs, in C and in Rust, measured like the tool's own probes.
+//! Tests loops of other programs, in C and in Rust, that are measured like the tool's own probes.
 
 use crate::support;
 
@@ -166,7 +166,7 @@ fn the_stack_of_the_thread_that_reads_the_loop_is_no_fault_of_the_run() {
 #[test]
 fn due_times_that_the_loop_skips_fail_the_deadline() {
     let place = loop_in_c();
-    // Every fiftieth cycle takes three periods, so two due times pass unused, or three where the
+    // Every fiftieth cycle takes three periods, so two due times are skipped, or three if the
     // wake-up is late.
     let outcome = place
         .tardy(

@@ -1,5 +1,5 @@
-//! `tardy attach`: the timer wake-ups of a running program that records its due times and when it
-//! woke.
+//! Tests `tardy attach` with the timer wake-ups of a running program that records its due times and
+//! when it woke.
 
 use crate::support;
 
@@ -144,7 +144,7 @@ fn counts<'a>(found: &'a Value, timer: &str) -> &'a Value {
         .unwrap_or_else(|| panic!("no {timer} in {rows:?}"))
 }
 
-/// Reads the series of one kind of wake-ups of the program's main thread.
+/// Reads the series that contains one kind of wake-ups of the program's main thread.
 fn stored(place: &Workplace, kind: &str) -> series::Series {
     let probe = format!("timers.{kind}");
     let all = series::all(&place.path("run"));
@@ -160,8 +160,8 @@ fn row<'a>(found: &'a Value, kind: &str) -> &'a Value {
 }
 
 /// Returns how many of the program's timers woke it. A sleep always wakes the thread. With other
-/// timers, the thread may be preempted between setting the timer and waiting for it, until the
-/// timer has expired: then no thread waits.
+/// timers, the thread may be preempted after it has set the timer and before it waits. If the timer
+/// expires in this time, it wakes no thread.
 fn woken(row: &Value, is_sleep: bool) -> usize {
     let (started, wake_ups, unawaited) = (
         count(&row["started"]),
@@ -224,8 +224,8 @@ fn each_due_time_of_a_loop_is_found_once_and_lies_before_the_loops_own_clock_rea
             .map(|(sample, (_, woke))| woke - sample.wake().get())
             .collect();
         apart.sort_unstable();
-        // The kernel switches to the thread before the thread reads its clock. The 1 us allows for
-        // the trace, which reads the same clock in another way.
+        // The kernel switches to the thread before the thread reads its clock. The trace reads the
+        // same clock in another way, so the switch may seem to come up to 1 us after the read.
         assert!(
             apart[0] > -1_000,
             "{kind}: a switch lies {} ns behind the loop's clock read",
@@ -267,7 +267,7 @@ fn timers_of_other_clocks_are_told_and_put_on_the_monotonic_one() {
         let (outcome, cycles) = followed(&place, kind, "");
         let found = outcome.ends_with(0).json();
         woken(counts(&found, "sleep"), true);
-        // Without a TAI offset, CLOCK_TAI equals CLOCK_REALTIME.
+        // If no TAI offset is set, CLOCK_TAI equals CLOCK_REALTIME.
         let told = if Clock::Tai.ahead() == Clock::Realtime.ahead() {
             "realtime"
         } else {
@@ -306,8 +306,8 @@ fn timers_that_wake_nobody_are_counted_and_are_no_wake_ups() {
         rows.iter().all(|row| row["woken_by"] != "timer"),
         "its line woke it: {rows:?}"
     );
-    // When another thread ends a wait, the kernel cancels the timer and the wake-up counts as one
-    // by that thread. If the answer arrives before the wait, no timer is set.
+    // When another thread ends a wait, the kernel cancels the timer, and the wake-up counts as a
+    // wake-up by that thread. If the other thread acts before the wait starts, no timer is set.
     let place = Workplace::new();
     let found = followed(&place, "woken", "").0.ends_with(0).json();
     let row = counts(&found, "sleep");
@@ -341,8 +341,8 @@ fn a_trace_that_another_program_changed_decides_nothing_and_says_why() {
         let process = attach.pid();
         let program = std::thread::spawn(move || program.cycles());
         // Some wake-ups are measured before the trace is changed. By themselves, these wake-ups
-        // would meet the deadline. The program runs long enough that a busy machine also changes
-        // the trace before its end.
+        // would meet the deadline. The program runs so long that the trace is changed before its
+        // end even on a busy machine.
         std::thread::sleep(std::time::Duration::from_millis(400));
         let tracefs = Tracefs::open(&Root::system()).unwrap();
         let instances = std::fs::read_dir(tracefs.path().join("instances")).unwrap();
@@ -483,7 +483,7 @@ fn a_signal_ends_it_in_order_and_what_a_kill_leaves_is_removed() {
     let process = interrupted.pid();
     assert_eq!(instances_of(process), 2);
     interrupted.signal(signal::INTERRUPT);
-    // Interrupted before the first wake-up, the result is inconclusive.
+    // If the command is interrupted before the first wake-up, the result is inconclusive.
     let found = interrupted.wait().ends_with(4).json();
     assert_eq!(
         (found["end"].as_str(), place.record("run")["state"].as_str()),

@@ -1,4 +1,4 @@
-//! `tardy attach --from --to`, with a program that measures the same time itself.
+//! Tests `tardy attach --from --to` with a program that measures the same time itself.
 
 use crate::attach::can_trace;
 use crate::support;
@@ -87,7 +87,8 @@ fn the_time_between_two_functions_is_that_of_the_program_and_adds_up() {
         (&0.into(), &0.into())
     );
 
-    // The events enclose the program's own clock reads.
+    // One of the traced events occurs before the program's first clock read, the other after the
+    // second clock read.
     let by_attach = place.tardy("export run --format csv").ends_with(0).stdout;
     let by_attach: Vec<i64> = by_attach
         .lines()

@@ -1,5 +1,5 @@
-//! The cycles that `tardy attach` finds in a program that records its own blocking calls; and the
-//! chains of wake-ups that it finds in a program with a delay at a known link.
+//! Tests the cycles that `tardy attach` finds in a program that records its own blocking calls, and
+//! the chains of wake-ups that it finds in a program with a delay at a known link.
 
 use crate::attach::can_trace;
 use crate::support;
@@ -91,8 +91,9 @@ fn followed(place: &Workplace, kind: &str) -> (i64, Vec<Call>, Value) {
     (program.id().into(), calls, found)
 }
 
-/// Checks each of the worst cycles. Its shares must add up to the response time. Its stored
-/// intervals and the omitted ones must add up to the time in which the thread was not running.
+/// Checks each of the worst cycles. The parts of a cycle must add up to its response time. The
+/// stored and the omitted intervals of a cycle must add up to the time in which the thread was not
+/// running.
 fn adds_up(found: &Value, thread: i64) {
     let rows = found["threads"].as_array().unwrap();
     let row = rows.iter().find(|row| row["thread"] == thread).unwrap();
@@ -119,7 +120,8 @@ fn adds_up(found: &Value, thread: i64) {
 }
 
 /// Checks that in most blocking calls the longest blocked interval has the expected call and waker.
-/// Prints the time off the CPU, by the intervals and by the program's own clocks.
+/// Prints the time off the CPU, first as the intervals give it, then as the program's own clocks
+/// give it.
 fn blocks_in(test: &str, kind: &str, call: &str, waker: Option<&str>) {
     if !can_trace(test) {
         return;

@@ -1,5 +1,5 @@
-//! The kinds of wake-ups that `tardy attach` distinguishes, with a program whose second thread is
-//! woken in known calls and counts its own sleeps.
+//! Tests the kinds of wake-ups that `tardy attach` distinguishes, with a program whose second
+//! thread is woken in known calls and counts its own sleeps.
 
 use crate::attach::can_trace;
 use crate::support;
@@ -176,7 +176,7 @@ const UNSHARED: [&str; 6] = [
     "--",
 ];
 
-/// The child of a process that has one child.
+/// Returns the child of a process that has only one.
 fn child_of(process: u32) -> Option<u32> {
     let path = format!("/proc/{process}/task/{process}/children");
     let children = std::fs::read_to_string(path).ok()?;

@@ -1,5 +1,5 @@
-//! `tardy attach` when it cannot keep up with the kernel's trace: it loses explanations, and counts
-//! them, but no wake-up.
+//! Tests `tardy attach` when it cannot keep up with the kernel's trace: it loses and counts
+//! explanations, but loses no wake-up.
 
 use crate::attach::can_trace;
 use crate::support;
@@ -68,8 +68,8 @@ fn an_observer_that_is_stopped_during_a_flood_loses_explanations_and_no_wake_up(
     );
     let notes = found["notes"].to_string();
     assert!(notes.contains("events that explain cycles, at"), "{notes}");
-    // Cycles are cut off, rather than joined across the sleeps that are unknown. If no sleep is
-    // unknown, only the first and the last wake-up have no cycle.
+    // Cycles are cut off at unknown sleeps, instead of being joined across them. If every sleep is
+    // known, every wake-up except the first and the last has a cycle.
     let cycles = &found["cycles"];
     let threads = cycles["threads"].as_array().unwrap().iter();
     let whole: u64 = threads.map(|row| row["cycles"].as_u64().unwrap()).sum();

@@ -1,5 +1,5 @@
-//! `tardy attach` as a recorder: it follows every real-time thread until it is stopped, in a folder
-//! that is bounded and survives a kill.
+//! Tests `tardy attach` as a recorder: it follows every real-time thread until it is stopped, in a
+//! folder that is bounded and survives a kill.
 
 use crate::support;
 
@@ -45,8 +45,8 @@ fn wake_ups(found: &Value, thread: u32) -> u64 {
         .sum()
 }
 
-/// Reads a series: the number of samples that were folded into histograms, and the due times of the
-/// others.
+/// Reads a series. Returns the number of samples that were folded into histograms, and the due
+/// times of the others.
 fn samples(file: &Path) -> (u64, Vec<i64>) {
     let open = SeriesFile::open(file).unwrap();
     let earlier = open.hours().map_or(0, |hours| hours.samples);
@@ -227,7 +227,7 @@ fn a_killed_recording_opens_and_adds_up_and_the_next_one_continues_it() {
     let after = before + found["wake_ups"].as_u64().unwrap();
     assert_eq!(of_summary(&shown, "expected"), after);
     assert_eq!(samples_of_all(&run), after);
-    // The folder has the cycles of both parts, and those of the first part are unchanged.
+    // The folder has the cycles of both parts, and the cycles of the first part are unchanged.
     let whole = Cycles::read(&run).unwrap().unwrap();
     for row in &cycles.threads {
         assert!(whole.threads.contains(row), "{row:?} is not in {whole:?}");
@@ -238,7 +238,7 @@ fn a_killed_recording_opens_and_adds_up_and_the_next_one_continues_it() {
         .iter()
         .any(|row| row.thread == id && row.cycles > 200);
     assert!(of_both, "{:?}", whole.threads);
-    // The folder has room for a number of cycles, and keeps the longest of both parts.
+    // The folder has room for a number of cycles, and stores the longest cycles of both parts.
     let shortest = whole.worst.last().unwrap().response_ns;
     let mut longer = cycles
         .worst
@@ -251,7 +251,7 @@ fn a_killed_recording_opens_and_adds_up_and_the_next_one_continues_it() {
     let explained = place.tardy("explain machine --json").ends_with(0).json();
     let sum: u64 = whole.threads.iter().map(|row| row.cycles).sum();
     assert_eq!(explained["cycles"], sum);
-    // The stacks in the traces have names.
+    // The stacks in the traces contain the names of functions.
     let trace = std::fs::read(run.join("trace/worst-00000-1.dat")).unwrap();
     let symbols = TraceFile::parse(&trace).unwrap().symbols;
     let functions: Vec<String> = symbols.names().map(str::to_owned).collect();
@@ -401,7 +401,8 @@ fn a_miss_runs_the_command_and_its_trace_is_in_the_folder_by_then() {
             .tardy("explain seen.dat --task timers --json")
             .ends_with(0)
             .json();
-        // Raw fields (`-R`), because trace-cmd 3.1 crashed once while it formatted them.
+        // The test requests raw fields (`-R`), because trace-cmd 3.1 crashed once while it
+        // formatted them.
         let report = finish(place.prepared(
             machine::program("trace-cmd", "trace-cmd"),
             ["report", "-R", "-i", "seen.dat"],

@@ -1,5 +1,5 @@
-//! The rules for real-time loops, for programs that `tardy attach` follows: a loop that breaks
-//! them on purpose, and a correct one.
+//! Tests the rules for real-time loops with two programs that `tardy attach` follows: a loop that
+//! breaks the rules on purpose, and a correct loop.
 
 use crate::attach::{Timers, can_trace};
 use crate::support;

@@ -1,4 +1,5 @@
-//! Wrong use and bad input: exit code 2, the flag named, a remedy, and nothing written.
+//! Tests wrong use and bad input: tardy exits with code 2, names the flag and a remedy, and writes
+//! nothing.
 
 use crate::support;
 
@@ -6,8 +7,8 @@ use support::machine;
 use support::made_run::MadeRun;
 use support::workplace::Workplace;
 
-/// Runs `tardy run` with these arguments, which must be refused with all of `words` in the message
-/// and nothing written.
+/// Runs `tardy run` with these arguments. Checks that tardy refuses them, that its message contains
+/// all of `words`, and that it writes nothing.
 #[track_caller]
 fn refused(arguments: &[&str], words: &[&str]) {
     let place = Workplace::new();

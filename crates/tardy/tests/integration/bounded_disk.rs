@@ -1,5 +1,5 @@
-//! Runs with `--disk`: the folder stays within its bound, and every sample is in it, singly or in
-//! an hourly histogram.
+//! Tests runs with `--disk`: the folder stays within its bound, and every sample is in it, singly
+//! or in an hourly histogram.
 
 use crate::support;
 
@@ -16,7 +16,7 @@ use tardy_samples::hours::{self, Hours};
 use tardy_samples::read_series::SeriesFile;
 use tardy_sys::{process, signal};
 
-/// CPUs to measure: the last two, or the only one.
+/// The CPUs to measure: the last two CPUs, or the only CPU.
 fn cpus() -> String {
     let last = machine::last_cpu();
     if last == 0 {
@@ -26,7 +26,8 @@ fn cpus() -> String {
     }
 }
 
-/// The smallest `--disk` that the tool accepts for the run, as its refusal states it.
+/// The smallest `--disk` that the tool accepts for the run, read from its message when it refuses a
+/// smaller one.
 fn least(place: &Workplace) -> u64 {
     let refused = place
         .tardy(&format!(
@@ -150,8 +151,8 @@ fn everything(file: &Path) -> Everything {
     all
 }
 
-/// Returns the number of samples of a CPU that a busy machine kept from being stored: the sum over
-/// the run's warnings, one for each chunk.
+/// Returns the number of samples of a CPU that could not be stored because the machine was busy:
+/// the sum over the run's warnings, one for each chunk.
 fn warned_not_stored(summary: &Value, cpu: u32) -> u64 {
     summary["warnings"]
         .as_array()
@@ -183,7 +184,7 @@ fn assert_all_is_there(place: &Workplace, summary: &Value) {
         );
         assert_eq!(count("recorded"), all.kept + count("unstored"), "{series}");
         let not_stored = count("unstored").checked_sub(all.earlier).unwrap();
-        // An interrupted run has no time to warn of the last chunks.
+        // An interrupted run has no time to warn about the last chunks.
         if summary["state"] == "finished" {
             assert_eq!(not_stored, warned_not_stored(summary, cpu), "{series}");
         }

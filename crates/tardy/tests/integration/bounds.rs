@@ -1,5 +1,5 @@
-//! Bounds that `tardy show --json` states for generated runs whose true values are known. With
-//! dependent samples the bounds must be wider.
+//! Tests the bounds that `tardy show --json` states for generated runs whose true values are known.
+//! With dependent samples the bounds must be wider.
 #![allow(
     clippy::unwrap_used,
     reason = "a test ends where something is not as expected"
@@ -52,8 +52,8 @@ fn shares(run: &MadeRun) -> (f64, f64) {
 #[test]
 fn without_a_miss_eight_cpus_bound_the_share_no_better_than_one() {
     let (_, upper) = shares(&with_common_stalls(10_000, &[]));
-    // The rule of three for 10,000 periods, not for 80,000 samples: a stall may be possible
-    // although none occurred here, and it would hit all CPUs at once.
+    // The rule of three applies to 10,000 periods and not to 80,000 samples, because a stall hits
+    // all CPUs at once. A stall may be possible although none occurred here.
     assert!((3.0e-4..4.5e-4).contains(&upper), "{upper}");
 }
 
@@ -108,6 +108,7 @@ fn the_median_of_samples_that_depend_on_each_other_is_bounded_as_often_as_said()
         let effective = median["effective_samples"].as_f64().unwrap();
         assert!((60.0..800.0).contains(&effective), "{effective}");
     }
-    // The bound should hold in 97.5 % of runs. Bounds for independent samples hold in 80 %.
+    // The bound should hold in 97.5 % of runs. Bounds that assume independent samples hold in only
+    // 80 % of the runs.
     assert!(held >= 38, "{held} of 40");
 }

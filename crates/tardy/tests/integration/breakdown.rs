@@ -1,4 +1,5 @@
-//! `tardy breakdown`: real runs, and the phase from which each source of lateness is taken.
+//! Tests `tardy breakdown` of real runs, and the phase from which the numbers of each source of
+//! latency are taken.
 
 use crate::support;
 

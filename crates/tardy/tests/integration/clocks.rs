@@ -1,4 +1,4 @@
-//! Timers and grids of due times on CLOCK_REALTIME and CLOCK_TAI.
+//! Tests timers and grids of due times on CLOCK_REALTIME and CLOCK_TAI.
 
 use crate::support;
 
@@ -19,7 +19,7 @@ fn clock_named(name: &Value) -> Clock {
 }
 
 /// Returns the offset of a clock from CLOCK_MONOTONIC that the run recorded (`ahead_ns`). Asserts
-/// that the offset agrees with reads of both clocks now.
+/// that the offset agrees with present reads of both clocks.
 #[track_caller]
 fn ahead(reading: &Value) -> i64 {
     let (clock, ahead) = (

@@ -1,5 +1,5 @@
-//! `tardy compare` of runs with samples from known distributions, through the real binary and its
-//! exit codes.
+//! Tests `tardy compare` of runs with samples from known distributions, through the real binary and
+//! its exit codes.
 
 use crate::support;
 
@@ -147,8 +147,8 @@ fn at_level(seed: u64, level: f64) -> MadeRun {
 
 #[test]
 fn one_run_a_side_is_not_called_worse_for_what_runs_differ_by_anyway() {
-    // The first levels are typical of runs that differ by 5 %, the last of runs that differ by 10
-    // %.
+    // The first levels are typical of runs that differ by 5 %, and the last levels are typical of
+    // runs that differ by 10 %.
     for (index, (base, new)) in [
         (0.97, 1.05),
         (1.06, 0.96),
@@ -499,7 +499,8 @@ fn a_deadline_missed_more_often_is_worse_whatever_the_quantiles_say() {
 #[test]
 fn repeated_runs_are_compared_run_by_run() {
     let place = Workplace::new();
-    // Like boots of a machine, runs of one side differ by more than the samples of one run do.
+    // The runs of one side differ by more than chance within a run explains, like runs after
+    // different boots of a machine.
     for (side, shift, levels) in [
         ("base", 0, [0, 900, 2_000, 2_900, 4_000]),
         ("new", 90_000, [100, 1_000, 2_100, 3_000, 4_100]),
@@ -527,8 +528,8 @@ fn repeated_runs_are_compared_run_by_run() {
         table["maxima"]["all_above_by_chance"].as_f64().unwrap(),
         1.0 / 252.0
     );
-    // With the same runs on both sides, the difference is 0, but equality is not claimed for a
-    // margin smaller than the runs' spread.
+    // With the same runs on both sides, the difference is 0; but if the margin is smaller than the
+    // runs' spread, the runs are not called equal.
     let same = place
         .tardy("compare base base --format json --margin 0")
         .ends_with(4)

@@ -1,5 +1,5 @@
-//! The first line of `tardy compare`: it takes all rows into account and agrees with the table
-//! below it.
+//! Tests the first line of `tardy compare`: it takes all rows into account and agrees with the
+//! table below it.
 
 use serde_json::Value;
 
@@ -91,8 +91,8 @@ fn a_row_with_a_better_and_a_worse_number_is_mixed_and_marks_both() {
 
 #[test]
 fn better_loads_beside_an_undecided_whole_run_are_inconclusive_as_a_whole() {
-    // With one run per side, a change of a quarter cannot be distinguished from chance, but a far
-    // shorter maximum can.
+    // With one run per side, chance can explain a change of a quarter, but not a far shorter
+    // maximum.
     let measured = |run| MadeRun {
         clock: ClockKind::Hardware,
         ..run

@@ -1,4 +1,4 @@
-//! `tardy compare` of simulated runs, and of runs that measure different things.
+//! Tests `tardy compare` of simulated runs, and of runs that measure different things.
 
 use tardy_core::series::ClockKind;
 
@@ -35,7 +35,8 @@ fn virtual_time_is_compared_exactly_by_pads() {
         one.stdout
     );
     assert!(!one.stdout.contains("inconclusive"), "{}", one.stdout);
-    // The difference of one pair of replicas is exact and has no interval. Only the margin decides.
+    // The difference of one pair of replicas is exact and has no interval. Only the margin
+    // determines the verdict.
     let json = place
         .tardy("compare none/replica-000 none/replica-001 --format json --margin 1.9%")
         .ends_with(1)

@@ -1,4 +1,4 @@
-//! Files with defaults for `tardy run`, and labels.
+//! Tests files with defaults for `tardy run`, and labels.
 
 use crate::support;
 

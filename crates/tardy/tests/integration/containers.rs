@@ -1,5 +1,5 @@
-//! Environments that take rights or parts of the kernel away: each row of the table in
-//! docs/containers.md, with the real binary in such an environment.
+//! Tests environments in which rights or parts of the kernel are missing: runs the real binary in
+//! the environment of each row of the table in docs/containers.md.
 
 use crate::support;
 
@@ -18,7 +18,7 @@ const YOUNG: &str = "pidfd_send_signal,io_uring_setup,io_uring_enter,io_uring_re
 /// access to a debugfs mounts a tracefs.
 const NO_TRACEFS: &str = "grep -wE 'tracefs|debugfs' /proc/mounts | cut -d ' ' -f 2 | xargs -r -n 1 \
                           umount -l;";
-/// The hierarchy of version 1 with real-time budgets.
+/// The version 1 hierarchy of control groups that has real-time budgets.
 const GROUPS: &str = "/sys/fs/cgroup/cpu";
 
 /// The message in the row whose environment starts with this text; `None` if the row has no
@@ -32,8 +32,9 @@ fn message(environment: &str) -> Option<&'static str> {
     (message != "none").then_some(message)
 }
 
-/// Runs `tardy` in the environment of a row, and checks its message. Returns the place with the
-/// folder `run`, or `None` if this machine cannot make the environment.
+/// Runs `tardy` in the environment of a row, and checks its message. Returns the working folder,
+/// which contains the folder `run`, and the outcome; `None` if this machine cannot make the
+/// environment.
 fn measured(environment: &str, starter: &[&str]) -> Option<(Workplace, Outcome)> {
     let test = format!("a container: {environment}");
     if !machine::is_root() {

@@ -1,4 +1,4 @@
-//! `tardy cost` as a user starts it: stored data, results, and refused requests.
+//! Tests `tardy cost` as a user starts it: stored data, results, and refused requests.
 
 use crate::support;
 
@@ -167,9 +167,9 @@ fn a_command_is_timed_with_all_that_it_waits_for() {
     let [real, user, system] =
         ["real", "user", "sys"].map(|time| numbers(&metric(&costs, time)["values"]));
     assert_eq!((real.len(), user.len(), system.len()), (4, 4, 4));
-    // Only one process runs at a time, so CPU time exceeds the duration by at most one tick, for
-    // kernels that count CPU time in ticks. Such a kernel may attribute a short time wholly to the
-    // user or to the system.
+    // Only one process runs at a time. So for kernels that count CPU time in ticks, CPU time
+    // exceeds the duration by at most one tick. Such a kernel may attribute a short time wholly to
+    // the user or to the system.
     for trial in 0..4 {
         let computed = user[trial] + system[trial];
         assert!(computed > 0.0 && computed <= real[trial] + 10e6, "{costs}");
@@ -411,8 +411,8 @@ fn costs_are_compared_metric_by_metric_and_never_with_anything_else() {
         .tardy("cost --trials 2 --out program -- true")
         .ends_with(0);
     let same = place.tardy("compare a a --format json");
-    // Equal numbers are never better or worse. The spread of six trials decides between the other
-    // two results.
+    // Equal numbers are never judged better or worse. Which of the other two results is right
+    // depends on the spread of six trials.
     assert!([0, 4].contains(&same.code()), "{same:?}");
     let rows = same.json()["candidates"][0]["rows"].clone();
     assert_eq!(rows.as_array().unwrap().len(), 2);
@@ -425,7 +425,7 @@ fn costs_are_compared_metric_by_metric_and_never_with_anything_else() {
     );
     let text = place.tardy("compare a b").stdout;
     assert!(
-        text.contains("left out, because only base has them: bcopy-libc")
+        text.contains("left out, because they are only in base: bcopy-libc")
             && text.lines().any(|line| line.starts_with("null-call")),
         "{text}"
     );

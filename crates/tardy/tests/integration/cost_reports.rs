@@ -1,4 +1,4 @@
-//! Runs of `tardy cost` in reports, figures, exports and `--over-time`.
+//! Tests runs of `tardy cost` in reports, figures, exports and `--over-time`.
 
 use crate::support;
 

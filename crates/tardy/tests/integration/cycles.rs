@@ -1,5 +1,5 @@
-//! Runs whose phases are counted in cycles: each phase has the requested number of cycles, however
-//! long they take.
+//! Tests runs whose phases are counted in cycles: each phase has the requested number of cycles,
+//! however long they take.
 #![allow(
     clippy::unwrap_used,
     reason = "a test ends where something is not as expected"
@@ -12,7 +12,7 @@ use support::machine;
 use support::workplace::Workplace;
 
 /// Runs `line` and returns the summary. Runs again if a phase has no numbers under load, because
-/// the loads of another test may have kept this run's load from the CPU for the whole phase.
+/// the loads of another test may have occupied the CPU for the whole phase.
 #[track_caller]
 fn stressed(place: &Workplace, line: &str) -> Value {
     for run in 0..5 {

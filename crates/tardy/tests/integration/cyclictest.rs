@@ -7,8 +7,8 @@ use support::machine;
 use support::workplace::{Outcome, Workplace, finish};
 use tardy_sys::signal;
 
-/// The text with each number as `0` and without the blanks before it: words, lines and columns are
-/// compared, but not values and their widths.
+/// The text with each number replaced by `0`, and without the blanks before numbers. So words,
+/// lines and columns are compared, but values and their widths are not.
 fn shape(text: &str) -> Vec<String> {
     let line = |line: &str| {
         let mut shape = String::new();
@@ -65,8 +65,8 @@ fn histograms_have_the_rows_of_cyclictest() {
         "-q -l 3 -H 1 -t2 -a -p 80",
         "-q -l 40 -h 400000 -a 0 -p 80 -i 2000",
     ] {
-        // A stall of the machine changes how many samples fill the rows: it leaves the overflow
-        // list or the thread's list empty.
+        // A stall of the machine changes which samples lie beyond the rows, so the list of other
+        // overflows or the list of the thread may be empty. Both forms count as equal.
         let rows = |outcome: &Outcome| {
             shape(&outcome.stdout)
                 .iter()
@@ -329,7 +329,7 @@ fn linaros_parser_finds_thread_minimum_average_and_maximum() {
 }
 
 /// KernelCI's job (kernelci-core, config/runtime/tests/rt-tests.jinja2) has Linaro's newer script
-/// call cyclictest with these arguments beside hackbench. In the JSON, the parser reads
+/// call cyclictest with these arguments while hackbench runs. In the JSON, the parser reads
 /// num_threads, the thread's min, avg and max, and return_code.
 #[test]
 fn kernelcis_job_finds_its_keys_in_the_json() {

@@ -1,4 +1,5 @@
-//! Whether PREEMPT_RT is needed, and which kernel suffices: every command gives the same answer.
+//! Checks that every command gives the same answers to two questions: whether PREEMPT_RT is needed,
+//! and which kernel suffices.
 
 use serde_json::{Value, json};
 
@@ -109,8 +110,8 @@ fn kernels_are_ranked_with_margin_confidence_and_cost() {
     insta::assert_snapshot!(table.join("\n"));
 }
 
-/// For the same run, `show`, a report and `advise` say the same; for a machine without
-/// measurements, `doctor` and `advise` do.
+/// For the same run, `show`, a report and `advise` give the same answer; for a machine without
+/// measurements, `doctor` and `advise` give the same answer.
 #[test]
 fn every_command_answers_in_the_same_words() {
     let place = Workplace::new();

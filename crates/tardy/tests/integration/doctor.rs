@@ -1,5 +1,5 @@
-//! `tardy doctor` as a user starts it: for copies of other machines' files, for this machine, and
-//! for a running program.
+//! Tests `tardy doctor` as a user starts it: for copies of other machines' files, for this machine,
+//! and for a running program.
 
 use std::fs;
 use std::path::Path;
@@ -111,11 +111,12 @@ fn the_exit_code_follows_the_severity_that_was_asked_for() {
     };
     ends(&[UNTUNED], "--cpus 1", 0);
     ends(&[UNTUNED], "--cpus 1 --fail-on high", 1);
-    // No known row is fatal, but some rows are unknown.
+    // No row with a known result is a fatal fault, but the results of some rows are unknown.
     ends(&[UNTUNED], "--cpus 1 --fail-on fatal", 4);
-    // All rows that could be fatal are known, and none of them is.
+    // The results of all rows that could be fatal are known, and none of them is a fault.
     ends(&[UNTUNED, TUNED], "--cpus 1 --fail-on fatal", 0);
-    // No known row has a high severity, but some rows are unknown, so there is no answer.
+    // No row with a known result is a fault of high severity. But the results of some rows are
+    // unknown, so there is no answer.
     ends(
         &[UNTUNED, TUNED, "boot/config-6.1.0-rt: CONFIG_CPU_FREQ=y"],
         "--cpus 1 --fail-on high",

@@ -1,4 +1,4 @@
-//! `tardy explain` on traces from other tools: stored files of trace-cmd.
+//! Tests `tardy explain` on stored traces from another tool, trace-cmd.
 //! crates/tardy-trace/tests/data/README.md describes the origin of the files.
 
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ fn number(value: &Value) -> u64 {
         .unwrap_or_else(|| panic!("{value} is no number"))
 }
 
-/// The sum of a key over rows.
+/// The sum of the values of a key over all rows.
 fn sum(rows: &Value, key: &str) -> u64 {
     rows.as_array()
         .unwrap()
@@ -196,8 +196,8 @@ fn faults_of_the_loop_are_counted_with_their_remedy() {
             .clone()
     };
     let faults = of(&rules("my_loop"), "page_faults");
-    // Every 50th of 300 cycles touches a new page, which makes six faults. The seventh is at the
-    // end, where the loop joins its threads and the last of them wakes it.
+    // Every 50th of 300 cycles touches a new page, which makes six faults. The seventh fault occurs
+    // at the end, where the loop joins its threads and the last of them wakes the loop.
     assert_eq!(faults["count"], 7, "{faults}");
     let lower = of(&rules("my_worker"), "woken_by_lower_priority");
     assert!(number(&lower["count"]) >= 10, "{lower}");

@@ -1,5 +1,5 @@
-//! `tardy run --explain` and `tardy explain RUN`: the explanation of every late sample adds up to
-//! its latency, the cause is named, and nothing is left of the recording.
+//! Tests `tardy run --explain` and `tardy explain RUN`: the explanation of every late sample adds
+//! up to its latency, the cause is named, and nothing is left of the recording.
 
 use crate::support;
 
@@ -40,7 +40,7 @@ fn number(value: &Value) -> u64 {
         .unwrap_or_else(|| panic!("{value} is no number"))
 }
 
-/// The sum of a key over rows.
+/// The sum of the values of a key over all rows.
 fn sum(rows: &Value, key: &str) -> u64 {
     rows.as_array()
         .unwrap()
@@ -49,7 +49,7 @@ fn sum(rows: &Value, key: &str) -> u64 {
         .sum()
 }
 
-/// A run's files with delays.
+/// The files of a run that contain delays.
 fn delay_files(run: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(run.join("trace"))
         .unwrap()
@@ -108,6 +108,8 @@ fn every_late_sample_is_explained_and_adds_up_to_its_latency() {
             "run --for 3s --load none --explain --quiet {probes} --out run"
         ))
         .ends_with(0);
+    let memory = number(&place.record("run")["overhead"]["resident_bytes_max"]);
+    assert!(memory < 200 << 20, "{memory} bytes of memory");
     let found = place
         .tardy("explain run --json --worst 7 --above 1ns")
         .ends_with(0)
@@ -143,7 +145,7 @@ fn every_late_sample_is_explained_and_adds_up_to_its_latency() {
             "{story}"
         );
     }
-    // Each way of waking adds its own components.
+    // Each way of waking a thread adds its own components to the latency.
     let parts: Vec<_> = found["components"]
         .as_array()
         .unwrap()
@@ -153,7 +155,7 @@ fn every_late_sample_is_explained_and_adds_up_to_its_latency() {
     for part in ["request", "timer", "expiry", "waker", "switch", "return"] {
         assert!(parts.contains(&part), "no {part} in {parts:?}");
     }
-    // The waker on another CPU sends an interrupt. Kernels since 6.4 trace who sent it.
+    // The waker on another CPU sends an interrupt. Kernels since 6.4 trace its sender.
     let has_senders = found["tracing"]["events"]
         .as_array()
         .unwrap()
@@ -209,7 +211,7 @@ fn every_late_sample_is_explained_and_adds_up_to_its_latency() {
         section.matches("<rect x=").count() > 10 && section.contains("Worst 1: "),
         "the worst are drawn"
     );
-    // The trace around the worst samples can be explained by itself.
+    // The trace around the worst samples can be explained without the rest of the run.
     let worst = place
         .tardy("explain run/trace/worst.dat --task cyclic/0 --json")
         .ends_with(0)
@@ -242,7 +244,7 @@ fn every_late_sample_is_explained_and_adds_up_to_its_latency() {
         "{} bytes without the probe's thread",
         perfetto.len()
     );
-    // Explanations that are missing from a truncated file are reported.
+    // If a file is truncated, the missing explanations are reported.
     for path in delay_files(&place.path("run")) {
         std::fs::OpenOptions::new()
             .write(true)
@@ -277,7 +279,7 @@ fn a_thread_of_higher_priority_is_blamed_by_name() {
          --quiet --out run"
     );
     place.tardy(&line).ends_with(0);
-    // The load recorded when it had the CPU.
+    // The load recorded the times at which it had the CPU.
     let moments = std::fs::read_to_string(place.path(&format!("moments.cpu{cpu}"))).unwrap();
     let moment = |line: &str| {
         let mut words = line
@@ -498,8 +500,7 @@ fn with_stacks_the_functions_of_late_samples_are_named_and_nothing_is_compared()
         return;
     }
     let place = Workplace::new();
-    // These loads make kernel code disable interrupts or preemption for tens of microseconds at a
-    // time.
+    // These loads make kernel code disable interrupts or preemption for tens of microseconds.
     place
         .tardy("run --for 6s --load memory --load fork --explain=stacks --quiet --out run")
         .ends_with(0);
@@ -742,8 +743,9 @@ fn the_loop_of_a_program_is_explained_and_judged_by_the_rules_for_loops() {
             assert!(page.contains(&words), "no {words:?} in the report");
         }
     }
-    // A comparison with timerlat appears in the report and in the text in the same words. The
-    // record here is edited, because not every kernel has timerlat; a test of the lab measures it.
+    // A comparison with timerlat appears in the report and in the text in the same words. This
+    // record is edited, because not every kernel has timerlat; a test of the lab makes a real
+    // comparison.
     let mut record = place.record("good");
     let agreement = |theirs: u64| json!({"compared": 999, "agreeing": 998, "difference_min_ns": -12, "difference_max_ns": 1034, "theirs_max_ns": theirs});
     record["tracing"]["second_opinion"] =

@@ -1,4 +1,5 @@
-//! `tardy export`: every format, for a run with known samples, as its readers receive it.
+//! Tests every format of `tardy export`, for a run with known samples, as the format's readers
+//! receive it.
 
 use crate::support;
 
@@ -240,7 +241,7 @@ fn copies_of_an_unbound_probe_keep_their_own_numbers() {
     );
     // The result of the test case for the deadline contains the summary.
     assert!(text("junit").contains("30.0"));
-    // In the array, each copy is a column.
+    // The array has the number of the copy in each record.
     let place = Workplace::new();
     run.write(&place.path("run"));
     place

@@ -1,4 +1,4 @@
-//! Manual pages and completions, read by the programs for which they are made.
+//! Tests manual pages and completions with the programs that read them.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Run folders of every format version can be opened forever, and `show` prints the same as when
-//! they were made. See golden/README.md.
+//! Checks that run folders of every format version stay readable, and that `show` prints the same
+//! text as when they were made. See golden/README.md.
 
 use crate::support;
 

@@ -1,4 +1,4 @@
-//! Probes and loads in control groups, and power management of the measured CPUs.
+//! Tests probes and loads in control groups, and power management of the measured CPUs.
 
 use crate::support;
 
@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use support::machine;
 use support::workplace::{Workplace, names};
 
-/// The version 1 hierarchy that has cpusets. Its groups take single threads.
+/// The version 1 hierarchy that has cpusets. These groups take single threads, not only whole
+/// processes.
 const CPUSETS: &str = "/sys/fs/cgroup/cpuset";
 
 /// A cpuset that is removed on drop.

@@ -32,8 +32,8 @@ fn machine(release: &str, preemption: &str, is_virtual: bool) -> Value {
     })
 }
 
-/// Draws latencies in ns: a usual value with noise, and sometimes a late one or a burst of late
-/// ones.
+/// Generates random latencies in ns: a usual value with noise, and sometimes a late one or a burst
+/// of late ones.
 fn latencies(random: &mut Pcg64Mcg, count: usize) -> Vec<i64> {
     let usual = random.random_range(2_000..60_000_i64);
     let noise = random.random_range(1..usual);
@@ -67,7 +67,7 @@ fn generated(random: &mut Pcg64Mcg) -> MadeRun {
         }
     }
     let end = phases.last().map_or(1, |phase| phase.2);
-    // Stalls skip periods, so fewer wake-ups fill the time.
+    // Stalls skip periods, so there are fewer wake-ups in the same time.
     let count = usize::try_from(end * 1_000).unwrap() / random.random_range(1..3);
     let preemption = PREEMPTIONS[random.random_range(0..PREEMPTIONS.len())];
     let mut run = MadeRun {

@@ -1,4 +1,5 @@
-//! `tardy history`: builds of boards, and the build from which on numbers are worse.
+//! Tests `tardy history`, which finds the first build with worse numbers among the builds of
+//! several boards.
 
 use crate::support;
 
@@ -339,7 +340,7 @@ fn a_run_that_a_power_failure_emptied_hides_no_other() {
         2,
         "{rows}"
     );
-    // A run that the user names must open.
+    // If the user names a run that cannot be read, the command fails.
     place.tardy("report h/b2 --html b2.html").ends_with(2);
     place.tardy("history h/b2").ends_with(2);
 }

@@ -1,5 +1,5 @@
-//! Files of the wrong kind, names that lead elsewhere, and texts that would control a terminal:
-//! commands refuse them in one line and damage nothing.
+//! Checks that commands refuse files of the wrong kind, names that lead elsewhere, and texts that
+//! would control a terminal, with a message of one line and without damage.
 
 use std::os::unix::fs::{FileTypeExt, symlink};
 use std::path::Path;
@@ -25,7 +25,8 @@ const WRITERS: [&str; 4] = [
     "export run --format json -o",
 ];
 
-/// The command line of a writer for a file of this name, with the ending `.svg` for figures.
+/// The command line with which the command `writer` writes a file of this name, with the ending
+/// `.svg` for figures.
 fn writing(writer: &str, name: &str) -> String {
     let ending = if writer.starts_with("plot") {
         ".svg"
@@ -239,7 +240,7 @@ fn an_input_that_never_ends_is_refused_at_once() {
             "import",
             "explain --task a",
         ] {
-            // `explain` takes a folder as a run.
+            // `explain` treats a folder as a run.
             if command.starts_with("explain") && kind == "a folder" {
                 continue;
             }

@@ -125,7 +125,7 @@ fn the_answer_of_a_board_does_not_steer_a_terminal() {
 #[test]
 fn the_name_of_a_process_does_not_steer_a_terminal() {
     let place = Workplace::new();
-    // The kernel keeps 15 bytes of a process name.
+    // The kernel stores only 15 bytes of a process name.
     let script = "printf '\\033[31mhostile' > /proc/$$/comm; echo ready; read line; true";
     let mut process = Command::new("sh")
         .args(["-c", script])

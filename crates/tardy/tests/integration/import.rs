@@ -1,4 +1,4 @@
-//! `tardy import`: output of other tools through the real binary, and what `tardy show` then
+//! Tests `tardy import`: output of other tools through the real binary, and what `tardy show` then
 //! prints.
 
 use crate::support;
@@ -307,7 +307,7 @@ fn what_lies_beyond_the_last_bucket_is_in_no_percentile_and_in_no_count_of_misse
             "{series}"
         );
     }
-    // Every deadline from the maximum on is met.
+    // Every deadline that is at least the maximum is met.
     place.tardy("show run --deadline 6ms").ends_with(0);
     assert!(
         !place
@@ -549,7 +549,7 @@ fn the_unit_of_cyclictest_is_found_or_asked_for() {
         place.summary("us")["probes"][0]["numbers"]["min_ns"],
         22_000
     );
-    // The file fits both 22 us with a period of 100 ms and 22 ms.
+    // The typical value of this file could be 22 us, as the period of 100 ms allows, or 22 ms.
     for (name, text) in [
         ("v.txt", verbose(&nanos, 100_000)),
         (
@@ -622,7 +622,8 @@ fn buckets_of_xenomais_histogram_are_whole_microseconds() {
         .iter()
         .map(|percentile| percentile["value_ns"].as_i64().unwrap())
         .collect();
-    // Rows of the 30000 averages: 254 at 0 us, 28092 at 1 us, 1611 at 2 us, and 43 from 3 us on.
+    // Counts of the 30000 averages: 254 at 0 us, 28092 at 1 us, 1611 at 2 us, and 43 at 3 us and
+    // above.
     assert_eq!(values[..3], [1_000, 2_000, 3_000], "{percentiles}");
 }
 
@@ -757,7 +758,7 @@ fn several_files_become_a_folder_of_runs_and_no_run_is_overwritten() {
         "{}",
         again.stderr
     );
-    // Without single samples, the comparison uses order statistics.
+    // If the runs have no single samples, the comparison uses order statistics.
     let compared =
         place.tardy("compare runs/cyclictest-h runs/cyclictest-H --quantiles 0.5 --full");
     assert!(

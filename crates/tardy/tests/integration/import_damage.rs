@@ -1,6 +1,6 @@
-//! Damaged output of other tools. Readers do not panic: a reader either refuses the file with its
-//! name and line or creates a run that can be read like any other. `cargo +nightly fuzz run import`
-//! does the same with many more bytes.
+//! Tests the import of damaged output of other tools. Readers do not panic: a reader either refuses
+//! the file with its name and line or creates a run that can be read like any other.
+//! `cargo +nightly fuzz run import` does the same with many more bytes.
 
 use std::fs;
 use std::path::Path;
@@ -227,7 +227,7 @@ fn what_once_made_a_reader_fail_is_named_or_read() {
         part: None,
     };
     for text in [
-        // Counts and lower end of oslat's last bucket that overflow.
+        // Numbers that overflow: counts, and the lower end of oslat's last bucket.
         "oslat V 2.40\n Core:\t 1\n 001 (us):\t 18446744073709551615\n 001 (us):\t \
          18446744073709551615\n Maximum:\t 9 (us)\n",
         "oslat V 2.40\n Core:\t 1\n -9223372036854775 (us):\t 1\n Maximum:\t 9 (us)\n",
@@ -240,8 +240,8 @@ fn what_once_made_a_reader_fail_is_named_or_read() {
         check(text.as_bytes(), None, &said);
         check(text.as_bytes(), None, &Settings::default());
     }
-    // The due times of a raw file go back. The error names the byte of the row, because the file
-    // has no lines.
+    // One due time in a raw file is earlier than the one before. The error names the byte of the
+    // row, because the file has no lines.
     let raw: Vec<u8> = (0..1_100_u64)
         .flat_map(|row| {
             let nanos = if row == 1_050 {

@@ -1,5 +1,5 @@
-//! `tardy import` of the layouts that one tool, or related tools, print, each with the values in
-//! its file.
+//! Tests `tardy import` of the layouts that one tool, or related tools, print, each with the values
+//! in its file.
 
 use std::fs;
 
@@ -67,7 +67,7 @@ fn latency_of_xenomai_evl_and_rtai_is_read_by_the_names_of_its_columns() {
             "xenomai-latency",
             ("xenomai-latency", Some(1), 8_000, 1.182, Some(1.316), 3.899),
         ),
-        // The rows hold 71,598 of the samples of 72 s.
+        // The rows contain 71,598 of the samples that were taken in 72 s.
         (
             "latmus-g.txt",
             "",
@@ -81,7 +81,8 @@ fn latency_of_xenomai_evl_and_rtai_is_read_by_the_names_of_its_columns() {
                 25.51,
             ),
         ),
-        // 7.6 * 10^9 samples. The rows have 32 bits, so they show only 3.3 * 10^9 of them.
+        // 7.6 * 10^9 samples. The counts in the rows have 32 bits and wrap, so the rows show only
+        // 3.3 * 10^9 samples.
         (
             "xenomai-g.txt",
             "",
@@ -124,8 +125,8 @@ fn plots_of_xenomai_lose_what_was_added_for_the_axis() {
     let place = Workplace::new();
     let whole = fs::read_to_string(sample("xenomai-g.txt")).unwrap();
     let head = &whole[..whole.find("# Xenomai").unwrap()];
-    // A run of one second with 9,900, 80 and 20 samples. In the plot each row has one sample more,
-    // and there is a row at each end.
+    // A run of one second with 9,900, 80 and 20 samples. In the plot, each row has one sample more,
+    // and there is an additional row at each end.
     let text = head
         .replace("211:04:55", "00:00:01")
         .replace("23.110", "2.110")
@@ -139,11 +140,11 @@ fn plots_of_xenomai_lose_what_was_added_for_the_axis() {
         &[("xenomai-latency", None, 10_000, 0.343, Some(1.078), 2.11)],
     );
     let counts = crate::import::counts(&place, "run")[0]["counts"].clone();
-    // The last row with samples has 20. One of them is the stated maximum, 2.110 us; the other 19
-    // stay at the row's value.
+    // The last row that has samples has 20 of them. One of these samples is the stated maximum,
+    // 2.110 us; the other 19 stay at the row's value.
     let expected = serde_json::json!([[0, 9_900], [1_000, 80], [2_000, 19], [2_110, 1]]);
     assert_eq!(counts, expected);
-    // The stated maximum lies beyond the last row, which also holds all longer samples.
+    // The stated maximum lies beyond the last row, which also counts all longer samples.
     let beyond = text.replace("2.110", "90.500");
     fs::write(place.path("beyond"), beyond).unwrap();
     place.tardy("import beyond --out late").ends_with(0);
@@ -151,7 +152,7 @@ fn plots_of_xenomai_lose_what_was_added_for_the_axis() {
         .tardy("show late --deadline 80us --misses 0.001")
         .ends_with(4);
     assert!(late.stdout.contains("INCONCLUSIVE"), "{}", late.stdout);
-    // With wide buckets (-B), a sample counts as the end of its bucket.
+    // With wide buckets (-B), a sample is counted at the end of its bucket.
     let wide = text.replace("2.110", "21.110");
     let wide = wide
         .replace("0.5 ", "5 ")
@@ -232,7 +233,7 @@ fn lines_whose_columns_nobody_named_are_refused() {
         let refused = place.tardy("import text --out run").ends_with(2);
         assert!(refused.stderr.contains(expected), "{}", refused.stderr);
     }
-    // Without the settings, the import of RTAI's latency needs --period.
+    // If the text lacks the lines with the settings, the import of RTAI's latency needs --period.
     let begin = text.find("RTAI Testsuite").unwrap();
     fs::write(place.path("text"), &text[begin..]).unwrap();
     let asked = place.tardy("import text --out run").ends_with(2);
@@ -298,7 +299,7 @@ fn histograms_of_osadl_are_read_in_both_of_its_layouts() {
         place.record("run")["machine"]["kernel"]["release"],
         "5.15.49-rt47"
     );
-    // Without maxima, the missing samples may lie anywhere beyond the rows.
+    // If the maxima are left out, the missing samples may lie anywhere beyond the rows.
     let text = fs::read_to_string(sample("osadl-dataset.json")).unwrap();
     fs::write(place.path("open"), text.replace("\"maxima\"", "\"other\"")).unwrap();
     place.tardy("import open --out open.run").ends_with(0);
@@ -438,7 +439,7 @@ fn rteval_of_every_version_is_read_and_says_what_its_maxima_are_worth() {
 fn the_latency_at_which_rt_tests_stop_is_one_of_their_thread() {
     let stop = "# Thread Ids: 163350 163351\n# Break thread: 163351\n# Break value: 51\n";
     let place = Workplace::new();
-    // The posted output: the tool printed the line before it counted the latency at which it
+    // In the posted output, the tool printed the line before it counted the latency at which it
     // stopped.
     let deadline = "T: 0 (163350) I:1000 C:  36218 Min:      1 Act:   11 Avg:    6 Max:      33\n\
                     T: 1 (163351) I:1500 C:  24146 Min:      1 Act:    4 Avg:    3 Max:      13\n";
@@ -479,7 +480,7 @@ fn the_latency_at_which_rt_tests_stop_is_one_of_their_thread() {
     }
 }
 
-/// A histogram as the source of `rtla timerlat hist` prints it.
+/// A histogram in the form in which the source code of `rtla timerlat hist` prints it.
 fn rtla_hist(columns: &[&str], rows: &[&[u64]], summary: &[(&str, &[&str])]) -> String {
     let line = |name: &str, values: Vec<String>| {
         let values = values.iter().map(|value| format!("{value:>9} "));
@@ -517,7 +518,7 @@ fn every_layout_of_rtlas_histogram_is_read_or_refused() {
     let all = "ALL:        IRQ       Thr       Usr\ncount:       60        60        60 \n\
                min:         0         1         6 \navg:         2         3         7 \n\
                max:        11        14        12 \n";
-    // Options -u -b 5, with the sums that kernels from 6.10 on print.
+    // Options -u -b 5, with the sums that kernels since 6.10 print.
     let user = ["IRQ-003", "Thr-003", "Usr-003"];
     let whole = rtla_hist(&user, rows, summary);
     let expected = [
@@ -573,7 +574,7 @@ fn every_layout_of_rtlas_histogram_is_read_or_refused() {
         assert_eq!(found, [Some(11_000), Some(41_960)], "{name}");
         assert!(notes_of(&run).contains("missed events of the kernel (12 (0.50%))"));
     }
-    // Without the names of columns, no number is read as a latency.
+    // If the names of the columns are missing, no number is read as a latency.
     let rows_alone: String = whole
         .lines()
         .skip(4)
@@ -625,7 +626,7 @@ fn tables_of_rtla_top_are_read_with_what_follows_them() {
         ],
     );
     assert!(notes(&place, "run").contains("missed events of the kernel (unknown number)"));
-    // Two runs: the clock in the header starts again.
+    // The file has two runs, because the clock in the header starts again.
     let two = table("00:00:12", 1_000, "", 31) + &table("00:00:01", 90, "", 7);
     fs::write(place.path("two"), two).unwrap();
     let refused = place.tardy("import two --out both").ends_with(2);

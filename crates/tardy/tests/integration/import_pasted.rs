@@ -1,6 +1,6 @@
-//! `tardy import` of files as people have them: pasted from logs and mails, truncated, from several
-//! runs, or from tools whose output looks alike. An importer once read each of these files, or a
-//! similar one, wrongly.
+//! Tests `tardy import` of files as people have them: pasted from logs and mails, truncated, from
+//! several runs, or from tools whose output looks alike. An importer once read each of these files,
+//! or a similar one, wrongly.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -371,7 +371,7 @@ fn output_of_other_tools_is_refused_by_name() {
             "stress-ng",
         ),
     ] {
-        // The text is also tested after a log's time stamp.
+        // The text is also tested with a log's time stamp before it.
         let logged = [b"2026-07-15T22:56:02Z ", text].concat();
         let files = [Some(text.to_vec()), text.is_ascii().then_some(logged)];
         for bytes in files
@@ -420,7 +420,7 @@ fn a_table_of_counts_is_no_table_of_latencies() {
         "{}",
         refused.stderr
     );
-    // With --as, the user decides.
+    // With --as, the user chooses the format.
     place
         .tardy("import histogram.csv --as values --unit us --column cpu0 --out run")
         .ends_with(0);
@@ -434,7 +434,7 @@ fn a_text_that_was_cut_off_looks_no_better() {
         place.tardy(&format!("import {name} --out {name}.run"))
     };
     let whole = fs::read_to_string(sample("cyclictest-h.txt")).unwrap();
-    // Without the end of the file, the largest latency is unknown.
+    // If the end of the file is missing, the largest latency is unknown.
     let before_maxima = &whole[..whole.find("# Max Latencies").unwrap()];
     let refused = import("no-end", before_maxima).ends_with(2);
     assert!(
@@ -449,7 +449,7 @@ fn a_text_that_was_cut_off_looks_no_better() {
         let torn = &whole[..maxima + line.len() - cut];
         import("torn", torn).ends_with(2);
     }
-    // Without the first rows, their samples count as if they had the maximum.
+    // If the first rows are missing, their samples are counted at the maximum.
     let head = whole.find("# Total").map_or(0, |total| {
         let rows: Vec<usize> = whole[..total]
             .match_indices('\n')
@@ -480,7 +480,7 @@ fn wherever_the_end_is_cut_off_the_largest_value_stays_or_the_file_is_refused() 
             made.ends_with(2);
             return None;
         }
-        // Unknown maxima count as infinite, because they do not make the run look better.
+        // An unknown maximum counts as infinite, because it does not make the run look better.
         let rows = numbers(&place, "run").into_iter();
         let maxima = rows.map(|row| row.5.as_f64().map_or(f64::INFINITY, |nanos| nanos / 1e3));
         maxima.reduce(f64::max)

@@ -1,6 +1,6 @@
-//! `tardy import` of files that people posted, byte for byte, with the values in them
-//! (`tests/data/import-origins.tsv` has the files' origins), and of minimal texts of the same
-//! kinds.
+//! Checks that `tardy import` finds the values in files that people posted. The files are
+//! unchanged; `tests/data/import-origins.tsv` lists their origins. Also imports minimal texts of
+//! the same kinds.
 
 use std::fs;
 
@@ -40,7 +40,7 @@ const POSTED: &[Posted] = &[
         "hwlatdetect-report.txt",
         "",
         "hwlatdetect",
-        // The file states only the largest value.
+        // This file states no value except the largest.
         &[("hwlatdetect", None, 60, 19.0, None, 19.0)],
     ),
     (
@@ -216,7 +216,7 @@ fn cores_that_a_report_of_rteval_lacks_count_with_the_system() {
     assert_series(&place, "run", "rteval", expected);
     assert!(!notes(&place, "run").contains("lower bound"));
     assert!(place.tardy("show run").stdout.contains("64.0 s measured"));
-    // The cores have all samples of the system.
+    // The samples of the cores add up to those of the system.
     let all = core.replace("10", "30").replace("40us", "56us");
     let (place, made) = import(&report("3.7", &all), "");
     made.ends_with(0);
@@ -227,7 +227,8 @@ fn cores_that_a_report_of_rteval_lacks_count_with_the_system() {
         warnings.contains("omits latencies beyond its last bucket"),
         "{warnings}"
     );
-    // The statistics of the system are missing; then the file also ends inside a maximum.
+    // In the first file, the statistics of the system are missing; the second file also ends inside
+    // a maximum.
     let (place, made) = import(core, "");
     made.ends_with(0);
     assert!(notes(&place, "run").contains("statistics of the whole system are missing"));
@@ -258,7 +259,7 @@ fn the_stated_duration_of_xenomai_overrides_its_lines() {
         said.contains("the file states 2 s, and has 3 lines of data"),
         "{said}"
     );
-    // Without the line for the whole run, further lines may be missing.
+    // If the line for the whole run is missing, further lines may be missing too.
     let (place, made) = import(KLATENCY, "");
     made.ends_with(0);
     let warnings = notes(&place, "run");

@@ -1,4 +1,4 @@
-//! Faults of importers that `generated_imports` found, each with its smallest file.
+//! Tests faults of importers that `generated_imports` found, each with its smallest file.
 
 use std::fs;
 

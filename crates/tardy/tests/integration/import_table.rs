@@ -1,5 +1,5 @@
-//! The table of docs/import.md: tool, version and layout of each test file, and the result of its
-//! import. `INSTA_UPDATE=always` writes the table.
+//! Tests the table of docs/import.md, which has tool, version and layout of each test file, and the
+//! result of its import. `INSTA_UPDATE=always` writes the table.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -44,7 +44,7 @@ fn the_table_of_docs_import_is_what_the_import_makes_of_each_file() {
     );
 }
 
-/// Returns the format and the number of samples, or the reason for which the file is refused.
+/// Returns the format and the number of samples, or the reason why the file is refused.
 fn result(file: &str, options: &str) -> String {
     let place = Workplace::new();
     let path = sample("").with_file_name(file);

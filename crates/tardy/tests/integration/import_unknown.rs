@@ -1,4 +1,4 @@
-//! `tardy import` of files that do not state a value that other runs have.
+//! Tests `tardy import` of files that do not state a value that other runs have.
 
 use crate::import::{import, sample};
 use crate::support::workplace::Workplace;
@@ -61,7 +61,8 @@ fn what_a_file_does_not_say_is_exported_as_no_number() {
 fn skipped_periods_that_nobody_counted_are_unknown_and_not_none() {
     let place = Workplace::new();
     import(&place, "cyclictest-H.txt", "--period 1ms").ends_with(0);
-    // A deadline no longer than the period limits skipped periods like --skipped.
+    // A deadline that is at most the period also limits the number of skipped periods, as --skipped
+    // does.
     for flags in [
         "--deadline 1ms",
         "--deadline 1ms --skipped 0",
@@ -105,7 +106,7 @@ fn skipped_periods_that_nobody_counted_are_unknown_and_not_none() {
             && metrics.contains("tardy_lost_samples_total"),
         "{metrics}"
     );
-    // Files with counts of skipped periods keep them.
+    // If a file has counts of skipped periods, the import keeps these counts.
     std::fs::copy(sample("xenomai-latency.synth.txt"), place.path("x.txt")).unwrap();
     place.tardy("import x.txt --out counted").ends_with(0);
     let metrics = place
@@ -166,7 +167,7 @@ fn a_report_of_an_import_claims_nothing_that_the_file_does_not_say() {
         "skipped periods are not counted by cyclictest -h: {shown}"
     );
     assert!(!shown.contains("sampling gap"), "{shown}");
-    // Files with counts of skipped periods keep them.
+    // If a file has counts of skipped periods, the import keeps these counts.
     std::fs::copy(sample("xenomai-latency.synth.txt"), place.path("x.txt")).unwrap();
     place.tardy("import x.txt --out xenomai").ends_with(0);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! `tardy import` of values: text, CSV and NumPy arrays.
+//! Tests `tardy import` of values: text, CSV and NumPy arrays.
 
 use crate::import::{counts, import, sample};
 use crate::support::workplace::Workplace;

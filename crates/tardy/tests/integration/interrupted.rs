@@ -1,4 +1,4 @@
-//! Interrupted runs: the samples are kept, and the run is marked as interrupted.
+//! Tests interrupted runs: the samples are kept, and the run is marked as interrupted.
 
 use crate::support;
 
@@ -179,8 +179,8 @@ fn a_run_whose_folder_is_removed_moved_or_replaced_ends_and_says_so() {
     }
 }
 
-/// Lists the files that a run reserves for its end. On file systems without unnamed files the list
-/// is empty, because such files may remain.
+/// Lists the files that a run reserves for its end. On file systems without unnamed files the
+/// reserved files may remain, so the list is empty.
 fn reserved(run: &Path) -> Vec<String> {
     if tardy_sys::unnamed_file::create(run).is_err() {
         return Vec::new();

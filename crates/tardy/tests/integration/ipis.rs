@@ -1,4 +1,4 @@
-//! `tardy run --explain` where other CPUs interrupt the measured one.
+//! Tests `tardy run --explain` while other CPUs interrupt the measured CPU.
 
 use crate::support;
 

@@ -1,6 +1,6 @@
-//! CPUs that the tool's shell may not use, as with `isolcpus=`, which keeps every shell off the
-//! isolated CPUs. Isolation itself needs a kernel that was booted with the option:
-//! `tests/lab/several_cpus.rs`.
+//! Tests CPUs that the tool's shell may not use, as with `isolcpus=`, which keeps every shell off
+//! the isolated CPUs. Isolation itself is tested in `tests/lab/several_cpus.rs`, because it needs a
+//! kernel that was booted with the option.
 
 use crate::support;
 

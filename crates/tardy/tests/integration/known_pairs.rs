@@ -18,7 +18,7 @@ const REPLICAS: usize = 4;
 const SAMPLES: usize = 10_000;
 /// The default margin of `compare`.
 const MARGIN: f64 = 0.05;
-/// One in this many pairs that differ by more than twice the margin may be missed.
+/// `compare` may miss one of this many pairs that differ by more than twice the margin.
 const UNNAMED_ONE_IN: usize = 20;
 
 /// A run whose latencies are `factor` times as long, with a small random error, as in real runs.

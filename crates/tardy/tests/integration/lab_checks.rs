@@ -1,5 +1,5 @@
-//! Faults on the host that `tardy lab` finds before it boots a guest, with exit code 2. Otherwise
-//! `git bisect run` would meet them in every guest.
+//! Tests faults on the host that `tardy lab` finds before it boots a guest. The exit code is 2.
+//! If `tardy lab` did not find them first, `git bisect run` would meet them in every guest.
 
 use crate::support;
 

@@ -1,5 +1,5 @@
-//! A machine with many CPUs needs more file descriptors than shells allow, and readers whose cost
-//! does not grow with the number of series.
+//! On a machine with many CPUs, a run needs more file descriptors than shells allow, and the cost
+//! of reading must not grow with the number of series.
 
 use crate::support;
 
@@ -152,7 +152,8 @@ fn the_plan_of_a_run_on_256_cpus_fits_a_screen() {
             "--seccomp-bpf",
         ],
     );
-    // The C library makes the first call of a thread, with a small buffer.
+    // The first call of a thread comes from the C library, which passes a small buffer, so only
+    // later calls are replaced.
     strace.args(["-e", "trace=sched_getaffinity,sched_setaffinity"]);
     strace.arg("-e").arg(format!(
         "inject=sched_getaffinity:retval={}:poke_exit=@arg3={mask}:when=2+",

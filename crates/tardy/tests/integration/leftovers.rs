@@ -1,5 +1,5 @@
-//! Leftovers of a killed command: its journal lists them, messages name them, and the next start or
-//! `tardy restore` removes them.
+//! Tests the leftovers of a killed command: its journal lists them, messages name them, and the
+//! next start or `tardy restore` removes them.
 
 use std::path::Path;
 
@@ -160,7 +160,8 @@ fn the_next_start_removes_what_an_import_left_and_says_so() {
 fn folders_of_a_lab_that_was_killed_are_removed_by_restore_and_by_the_next_start() {
     let place = Workplace::new();
     lab_host::prepare(&place);
-    // The tool serves as busybox because it is a static program, as the guest's shell must be.
+    // The tool's own binary stands in for busybox, because the guest's shell must be a static
+    // program, and the tool is one.
     let line = format!(
         "lab shell --kernel kernel --busybox {}",
         env!("CARGO_BIN_EXE_tardy")
@@ -281,7 +282,8 @@ fn a_group_that_cannot_be_removed_at_once_is_not_left() {
     }
     for load in ["cgroup", "reclaim"] {
         let place = Workplace::new();
-        // With -D, the tool has the process ID of the program started here.
+        // With -D, strace traces from a separate process, so the tool has the ID of the process
+        // that is started here.
         let line = format!(
             "-D -f -qq -o /dev/null -e trace=rmdir -e inject=rmdir:error=EBUSY:when=1 {} load \
              {load} --for 100ms",

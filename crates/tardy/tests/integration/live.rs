@@ -1,4 +1,4 @@
-//! The live view in a terminal during a run, and the effect of keys. The tests do not read
+//! Tests the live view in a terminal during a run, and the effect of keys. The tests do not read
 //! latencies.
 
 use crate::support;
@@ -178,11 +178,11 @@ fn a_run_that_is_not_kept_is_named_after_its_command() {
 }
 
 #[test]
-fn the_view_is_drawn_on_a_cpu_that_is_not_measured() {
+fn the_view_and_all_threads_but_the_probes_stay_off_measured_cpus() {
     let cpus = machine::cpus();
     if cpus.len() < 2 {
         return machine::left_out(
-            "the_view_is_drawn_on_a_cpu_that_is_not_measured",
+            "the_view_and_all_threads_but_the_probes_stay_off_measured_cpus",
             "there is one CPU",
         );
     }
@@ -194,20 +194,31 @@ fn the_view_is_drawn_on_a_cpu_that_is_not_measured() {
     );
     run.until("average");
     let tasks = std::fs::read_dir(format!("/proc/{}/task", run.pid())).unwrap();
-    let status = |task: std::io::Result<std::fs::DirEntry>| {
-        std::fs::read_to_string(task.ok()?.path().join("status")).ok()
-    };
-    let view = tasks
-        .filter_map(status)
-        .find(|status| status.contains("Name:\ttardy-view"))
-        .unwrap();
-    let allowed = view
-        .lines()
-        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
-        .unwrap()
-        .trim();
-    let allowed: tardy_core::cpu::CpuList = allowed.parse().unwrap();
-    assert!(!allowed.iter().any(|cpu| cpu.0 == measured), "{allowed}");
+    let mut on_measured = Vec::new();
+    let mut others = Vec::new();
+    for task in tasks {
+        // A thread that has just ended has no file.
+        let file = task.unwrap().path().join("status");
+        let Ok(status) = std::fs::read_to_string(file) else {
+            continue;
+        };
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.unwrap().trim().to_owned()
+        };
+        let allowed: tardy_core::cpu::CpuList = field("Cpus_allowed_list:").parse().unwrap();
+        let may_measure = allowed.iter().any(|cpu| cpu.0 == measured);
+        let names = if may_measure {
+            &mut on_measured
+        } else {
+            &mut others
+        };
+        names.push(field("Name:"));
+    }
+    assert_eq!(on_measured, [format!("cyclic/{measured}")], "{others:?}");
+    for name in ["tardy-view", "tardy-recorder"] {
+        assert!(others.iter().any(|other| other == name), "{others:?}");
+    }
     run.end();
 }
 

@@ -1,5 +1,5 @@
-//! Loads have the effects that they promise, by the kernel's counts for their processes, groups and
-//! devices.
+//! Checks that loads have the effects that they promise, by the kernel's counts for their
+//! processes, groups and devices.
 
 use crate::support;
 

@@ -1,4 +1,5 @@
-//! Names that stand for lists of loads: if the machine lacks one load of a list, the others run.
+//! Tests names that stand for lists of loads: if the machine lacks one load of a list, the others
+//! run.
 
 use crate::support;
 

@@ -1,4 +1,5 @@
-//! Loads of a run: which samples belong to them, and the result of a run whose loads are missing.
+//! Tests which samples of a run belong to its loads, and the result of a run whose loads are
+//! missing.
 #![allow(
     clippy::unwrap_used,
     reason = "a test ends where something is not as expected"
@@ -148,7 +149,7 @@ fn a_run_of_an_older_tool_counts_whole_phases() {
 #[test]
 fn a_load_that_needs_no_cpu_time_stresses_by_what_it_does() {
     let place = Workplace::new();
-    // Output to a console needs hardly any CPU time, and no time of a certain CPU.
+    // Output to a console needs hardly any CPU time, and its work belongs to no particular CPU.
     made(
         "console",
         json!([work(1, "console", None, 300, 2_000_000, None)]),
@@ -358,8 +359,8 @@ fn a_run_with_a_stopped_guardian_obeys_signals() {
     }
 }
 
-/// A busy machine may end a run late, which makes it longer. So one of several runs must be exact,
-/// and in none may a load work in the next phase.
+/// A busy machine may end a run late, which makes it longer. So it suffices that one of several
+/// runs is exact, but in no run may a load work in the next phase.
 #[test]
 fn a_run_with_loads_measures_as_long_as_was_asked_for() {
     let place = Workplace::new();

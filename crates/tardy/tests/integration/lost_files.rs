@@ -1,5 +1,5 @@
-//! Run folders with a removed, truncated, emptied or exchanged file: every command that reads the
-//! folder counts all samples of the run, refuses the folder, or warns about missing samples.
+//! Tests run folders with a removed, truncated, emptied or exchanged file: every command that reads
+//! the folder counts all samples of the run, refuses the folder, or warns about missing samples.
 
 use crate::support;
 
@@ -38,7 +38,7 @@ enum Damage {
 }
 
 impl Damage {
-    /// Damages `file`; `other` is a file of the same kind for an exchange.
+    /// Damages `file`; `other` is a file of the same kind, with which `file` can be exchanged.
     fn make(self, file: &Path, other: &Path) {
         let open = || File::options().write(true).open(file).unwrap();
         match self {
@@ -165,7 +165,8 @@ fn warns_of_loss(summary: &Value) -> bool {
     summary["warnings"].as_array().unwrap().iter().any(is_loss)
 }
 
-/// Returns whether `shown` has every sample, warns, or is a refusal.
+/// Returns whether the output `shown` contains every sample, warns about missing samples, or
+/// refuses the folder.
 fn is_honest(shown: &Outcome, whole: &[u64]) -> bool {
     if shown.code() == 2 {
         return !shown.stderr.is_empty();

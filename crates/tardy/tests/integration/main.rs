@@ -1,6 +1,6 @@
-//! Tests that use the real binary as a user does. All are in one test program, because each program
-//! links the whole product. Tests that need the machine to themselves are in `tests/alone`, tests
-//! of emulated kernels in `tests/lab`.
+//! Tests that use the real binary as a user does. All these tests are in one test program, because
+//! each program links the whole product. Tests that need the machine to themselves are in
+//! `tests/alone`, tests of emulated kernels in `tests/lab`.
 #![allow(
     clippy::unwrap_used,
     reason = "a test ends where something is not as expected"

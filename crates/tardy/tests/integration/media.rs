@@ -1,5 +1,5 @@
-//! The built-in player without a sound card (tests/lab/sound.rs has one), and mpv: skew and time
-//! between frames, with every frame accounted for.
+//! Tests the built-in player without a sound card (tests/lab/sound.rs has one), and mpv: skew and
+//! time between frames, with every frame accounted for.
 
 use std::collections::BTreeSet;
 

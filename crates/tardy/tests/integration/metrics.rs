@@ -1,5 +1,5 @@
-//! Metrics of a current run, read directly and by a real Prometheus with the rules and the
-//! dashboard that are shipped.
+//! Tests the metrics of a current run, read directly and by a real Prometheus with the rules and
+//! the dashboard that are shipped.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,5 +1,6 @@
-//! A probe that another program moves or demotes during the measurement: the run's first warning is
-//! about this change, and the run is inconclusive. Also another run on the same CPUs.
+//! Tests a probe that another program moves or demotes during the measurement: the run's first
+//! warning is about this change, and the run is inconclusive. A second run on the same CPUs is
+//! tested, too.
 
 use crate::support;
 
@@ -111,7 +112,7 @@ fn a_probe_that_is_moved_and_put_back_is_noticed_by_its_samples() {
     };
     let probe = probe_of(&place, "run", &mut running);
     affinity::set(probe, &[other]).unwrap();
-    // Long enough for the probe to wake on the other CPU, even if late.
+    // This length is enough for the probe to wake up on the other CPU, even if late.
     std::thread::sleep(std::time::Duration::from_millis(400));
     affinity::set(probe, &[cpu]).unwrap();
     let outcome = running.wait().ends_with(4);
@@ -142,7 +143,7 @@ fn a_probe_that_is_demoted_decides_nothing() {
     ));
     let probe = probe_of(&place, "run", &mut running);
     sched::set_policy(probe, sched::Policy::Other { nice: 0 }).unwrap();
-    // Without a deadline too, the exit code must show that the run is not valid.
+    // Even without a deadline, the exit code must show that the run is not valid.
     let outcome = running.wait().ends_with(4);
     let changed = format!(
         "the scheduling of the measuring thread cyclic/{cpu} was changed from SCHED_FIFO 95 on \

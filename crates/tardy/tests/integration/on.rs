@@ -1,5 +1,5 @@
-//! `--on` as a user calls it: a real sshd on loopback, behind a relay that breaks connections on
-//! demand.
+//! Tests `--on` as a user calls it: with a real sshd on loopback, behind a relay that breaks
+//! connections on demand.
 
 use crate::support;
 
@@ -70,7 +70,7 @@ impl Relay {
     }
 }
 
-/// Boards that are all this machine.
+/// Boards, each of which is this machine.
 struct Rack {
     place: Workplace,
     relay: Relay,
@@ -252,7 +252,7 @@ fn several_boards_give_one_table_and_a_folder_each_and_keep_nothing() {
     // `show` later prints the same table from the folder.
     let again = place.tardy("show rack").ends_with(0);
     assert_eq!(again.stdout, all.stdout);
-    // A report has all boards.
+    // The report contains all boards.
     place.tardy("report rack --html rack.html").ends_with(0);
     let page = std::fs::read_to_string(place.path("rack.html")).unwrap();
     assert!(page.contains("arm1") && page.contains("the-x86"));
@@ -315,7 +315,8 @@ fn a_board_says_what_it_says_and_what_it_refuses_is_refused() {
         "{}",
         both.stdout
     );
-    // The board's machine refuses the run; the message is the board's, and nothing is left there.
+    // The board refuses the run. The message comes from the board, and nothing is left on the
+    // board.
     let refused = place
         .tardy("run --for 1s --cpus 4000 --on ssh://x86 --ssh-config ssh_config --out r")
         .ends_with(2);
@@ -634,7 +635,7 @@ fn a_board_that_prints_without_end_takes_no_memory_and_no_other_boards_result() 
             ended.stderr
         );
         let row = ended.stdout.lines().find(|row| row.starts_with("good"));
-        // A busy machine may take too few samples to pass.
+        // On a busy machine, the run may have too few samples to pass.
         let is_judged = |row: &str| row.ends_with("PASSED") || row.ends_with("INCONCLUSIVE");
         assert!(row.is_some_and(is_judged), "{ended:?}");
         assert_eq!(

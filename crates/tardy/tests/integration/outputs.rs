@@ -1,5 +1,6 @@
-//! Snapshots of the texts that the analyses print for runs with known samples. Snapshots of
-//! exports, summaries and old run folders are in `export.rs`, `summaries.rs` and `goldens.rs`.
+//! Compares the texts that the analyses print with stored snapshots, for runs with known samples.
+//! Snapshots of exports, summaries and old run folders are in `export.rs`, `summaries.rs` and
+//! `goldens.rs`.
 
 use crate::support;
 

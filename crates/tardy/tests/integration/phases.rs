@@ -1,5 +1,5 @@
-//! Phases as they occurred: marks that loads record lie in the loads' own phases, and a sample
-//! counts in every phase that it touches.
+//! Tests when phases began and ended: each mark that a load records lies in one of the load's own
+//! phases, and a sample counts in every phase that it overlaps.
 
 use crate::support;
 

@@ -1,4 +1,4 @@
-//! `tardy plot` as a user calls it: figures of generated runs with known samples.
+//! Tests `tardy plot` as a user calls it, with figures of generated runs with known samples.
 
 use crate::support;
 
@@ -215,8 +215,8 @@ fn every_kind_has_its_numbers_as_csv() {
         bars.contains(",bar,fork+io,,") && bars.contains(",240000,"),
         "{bars}"
     );
-    // Each bar has its average and its 99.9 %. A run with one load has no bar for the whole run,
-    // which would be the same.
+    // Each bar shows its average and its 99.9th percentile. A run with one load has no bar for the
+    // whole run, because that bar would be equal to the load's.
     assert!(
         bars.contains(",average,fork+io,,") && bars.contains(",99.9%,whole run,,"),
         "{bars}"
@@ -430,7 +430,8 @@ fn all_probes_of_a_run_are_in_one_chart_without_and_with_load() {
         .lines()
         .filter(|line| line.starts_with("turns,without load,bar,cyclic,,"));
     assert_eq!(bars.count(), 1, "{csv}");
-    // A single selected probe is drawn by load. A run with one probe has no chart of all probes.
+    // If the user selects a single probe, its bars are drawn by load. A run with one probe has no
+    // chart of all probes.
     place
         .tardy("plot a --kind bars --probe itimer -o one.csv")
         .ends_with(0);

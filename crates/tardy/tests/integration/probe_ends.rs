@@ -1,4 +1,4 @@
-//! Start and end of measuring threads.
+//! Tests the start and the end of measuring threads.
 
 use crate::support::machine;
 use crate::support::workplace::{Workplace, finish};
@@ -18,7 +18,8 @@ fn no_measuring_thread_ends_or_frees_memory_while_another_one_takes_samples() {
             env!("CARGO_BIN_EXE_tardy"),
         ],
     );
-    // The threads of the first two probes are done after 20 ms, that of the last one after 400 ms.
+    // The threads of the first two probes are done after 20 ms, and the thread of the last probe
+    // after 400 ms.
     let probes = "--probe parallel:copies=2 --probe timerfd --probe nanosleep:period=20ms";
     let cpu = machine::last_cpu();
     strace.args(
@@ -52,7 +53,8 @@ fn no_measuring_thread_ends_or_frees_memory_while_another_one_takes_samples() {
     let sleeps = of_measuring(&["clock_nanosleep(", "<... clock_nanosleep"]);
     let first_sleep = lines.iter().position(&sleeps).unwrap();
     let last_sleep = lines.iter().rposition(&sleeps).unwrap();
-    // Unmapping before the loop does not count: a thread then returns unneeded heap memory.
+    // Calls of munmap before the loop do not count, because a thread returns unneeded heap memory
+    // there.
     let first_end = lines[first_sleep..]
         .iter()
         .position(of_measuring(&["munmap(", "exit("]))

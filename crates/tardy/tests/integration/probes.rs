@@ -1,4 +1,4 @@
-//! Probes side by side in one run: each has its own series, schedule, policy and parameters, and
+//! Tests several probes in one run: each has its own series, schedule, policy and parameters, and
 //! accounts for all its samples.
 
 use crate::support;
@@ -159,8 +159,8 @@ fn interval_errors_are_no_lateness_and_stand_beside_the_lateness_against_the_fit
         "an interval that is too short is no early wake-up: {}",
         summary["warnings"]
     );
-    // Each error is the difference of two latenesses, so the errors add up to the last lateness
-    // minus the first.
+    // Each error is the difference between the latencies of two successive wake-ups, so the errors
+    // add up to the last latency minus the first.
     let samples = &stored[0].samples;
     let period = stored[0].descriptor.schedule.period();
     let sum: i64 = samples.iter().map(|sample| sample.latency.get()).sum();
@@ -478,8 +478,8 @@ fn every_interval_that_the_load_spin_occupied_lies_in_a_gap_that_spin_found() {
         seen.len(),
         intervals.len()
     );
-    // The conversion of ticks to ns has an error of some parts per million of two times: the gap's
-    // length, and the time since the last anchor (at most 1 ms).
+    // The conversion of ticks to ns has an error of some parts per million of the gap's length and
+    // of the time since the last anchor (at most 1 ms).
     let error = 20_000;
     for interval in seen {
         let holds = |gap: &&tardy_core::sample::Sample| {
@@ -513,7 +513,7 @@ fn every_interval_that_the_load_spin_occupied_lies_in_a_gap_that_spin_found() {
 }
 
 /// Checks that each gap is attributed to a task, to an interrupt, or to nothing that the kernel
-/// counts; where interrupts cannot be counted, the summary must report this.
+/// counts. If interrupts cannot be counted, the summary must report this.
 fn assert_each_gap_has_one_cause(outcome: &support::workplace::Outcome) {
     let summary = outcome.json();
     let count = |name: &str| {
@@ -636,8 +636,8 @@ fn one_clock_is_read_at_a_time() {
         observed("gtod.monotonic"),
         outcome.json()["measured_ns"].as_i64().unwrap(),
     );
-    // The two clocks are read in turn. If each were read all the time, the sum would be twice the
-    // length of the run.
+    // The two clocks are read in turn. If each clock were read all the time, the sum would be twice
+    // the length of the run.
     assert!(
         of_day > 0 && monotonic > 0 && of_day + monotonic < all + all / 2,
         "{of_day} and {monotonic} of {all}"

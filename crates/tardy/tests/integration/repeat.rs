@@ -1,12 +1,12 @@
-//! The section "How to repeat it" in reports.
+//! Tests the section "How to repeat it" in reports.
 
 use crate::support;
 
 use crate::report::report;
 use support::workplace::Workplace;
 
-/// A report repeats a run of a scenario file with that file, even if the scenario has the name of
-/// another origin of plans.
+/// For a run of a scenario file, the report's command line names that file, even if the scenario's
+/// name is a word for another source of plans, such as `flags`.
 #[test]
 fn a_scenario_of_ones_own_is_repeated_by_its_file_whatever_its_name() {
     for name in ["flags", "respond"] {

@@ -1,5 +1,5 @@
-//! `tardy report` in a real browser: opened, hovered, toggled and zoomed, on a desktop and on a
-//! phone, with hostile text.
+//! Tests `tardy report` in a real browser: the page is opened, hovered, toggled and zoomed, on a
+//! desktop and on a phone, with hostile text.
 
 use crate::support;
 
@@ -98,7 +98,7 @@ fn it_opens_without_an_error_and_asks_for_nothing_else() {
         browser.evaluate("document.querySelectorAll('figure').length"),
         8
     );
-    // Every chart has its numbers below.
+    // Every chart has its numbers below it.
     assert_eq!(
         browser.evaluate("document.querySelectorAll('figure details table').length"),
         8
@@ -425,8 +425,8 @@ fn runs_stand_in_columns_with_the_same_axes() {
         },
     );
     assert_quiet(&mut browser);
-    // Seven kinds for each run; for both together the bars, the tails, the distributions, the
-    // histograms, the percentiles and the running maximum.
+    // There are seven charts for each run, and six charts of both runs: bars, tails, distributions,
+    // histograms, percentiles and the running maximum.
     assert_eq!(
         browser.evaluate("document.querySelectorAll('figure').length"),
         20

@@ -1,4 +1,4 @@
-//! `tardy reproduce`: claims of papers, tested on the folders of their experiments.
+//! Tests how `tardy reproduce` tests the claims of papers on the folders of their experiments.
 
 use serde_json::{Value, json};
 
@@ -296,7 +296,7 @@ fn unknown_reasons_are_traced_by_watched_guests_with_the_kernels_of_the_claim() 
     assert!(refused.contains("--trace needs --on lab"), "{refused}");
 }
 
-/// A run of an experiment on a kernel, as the lab leaves it.
+/// A run of an experiment on a kernel, as the lab writes it.
 fn write_run(place: &Workplace, experiment: &str, mode: &str, run: &MadeRun) {
     let folder = place.path(&format!("out/{experiment}/6.1-{mode}/replica-000"));
     std::fs::create_dir_all(folder.parent().unwrap()).unwrap();
@@ -324,7 +324,8 @@ fn the_papers_figures_are_drawn_from_the_runs_that_there_are() {
             .unwrap_or_else(|| panic!("no {name}: {page}"))
     };
     let sweep = figure("Figure 4</h3>");
-    // The table has one row per measured number of threads, with mean, 99.999 % and max.
+    // The table has one row per measured number of threads, with the mean, the 99.999th percentile
+    // and the maximum.
     for cells in [
         "<td>1</td><td>15.000</td><td>20.000</td><td>20.000</td>",
         "<td>12</td><td>40.000</td><td>70.000</td><td>70.000</td>",

@@ -1,5 +1,5 @@
-//! Round trips that leave the tool's process but not the machine: over pseudo-terminals, sockets,
-//! and a link between two network namespaces.
+//! Tests round trips that leave the tool's process but not the machine: over pseudo-terminals,
+//! sockets, and a link between two network namespaces.
 
 use crate::support;
 
@@ -15,7 +15,7 @@ use support::summary::{assert_exact, count, series_of};
 use support::workplace::{RunningCommand, Workplace, finish};
 
 /// Checks that every round trip has a sample of `response.look`, that none has a negative time, and
-/// that the run is not passed, because nothing outside the machine was measured.
+/// that the verdict on the run is not `passed`, because nothing outside the machine was measured.
 #[track_caller]
 fn assert_has_no_outside(place: &Workplace, summary: &Value, name: &str) {
     assert_exact(series_of(summary, name));
@@ -282,7 +282,7 @@ fn between_two_network_namespaces_nothing_is_lost_and_nothing_is_outside() {
         let summary = finish(command).json();
         assert_has_no_outside(&place, &summary, name);
         let text = summary["warnings"].to_string();
-        // A duplicate answer does not count as lost or late; on a busy machine there are some.
+        // Duplicate answers, which occur on a busy machine, do not count as lost or late.
         assert!(text.contains(" 0 lost, 0 late, "), "{text}");
         // In a new namespace, the loopback interface is down.
         assert!(text.contains("loopback interface is down"), "{text}");
@@ -505,8 +505,8 @@ fn a_flood_gets_no_more_than_so_many_datagrams_of_a_responder_in_a_time() {
             let (peer, stranger) = (connected("127.0.0.2", 45461), connected("127.0.0.3", 45461));
             ask(&mut responder, &peer, 0, 1);
             for _ in 0..FLOOD {
-                // The bytes are not a request; a request could open a session. A full queue is not
-                // an error of the sender.
+                // The bytes are not a valid request, because a valid request could open a session.
+                // A full queue is not an error of the sender.
                 let _ = stranger.send(&[b'x'; 40]);
             }
             ask(&mut responder, &peer, 1, u64::MAX);

@@ -1,5 +1,5 @@
-//! Runs with `--disk` that are resumed in their folder: samples of both parts are counted, the time
-//! between them is not.
+//! Runs with `--disk` that are resumed in their folder: samples of both parts are counted, but the
+//! time between the parts is not.
 
 use crate::support;
 
@@ -77,7 +77,7 @@ fn resumptions(summary: &Value) -> Vec<&Value> {
 fn a_run_that_was_killed_goes_on_with_all_its_counts() {
     let place = Workplace::new();
     let run = place.path("week");
-    // Without a previous run, `--resume` starts a new one.
+    // If there was no previous run, `--resume` starts a new one.
     killed(&place, "--resume");
     let before = place.summary("week");
     std::fs::write(run.join("samples/notes.txt"), "mine").unwrap();
@@ -118,8 +118,8 @@ fn a_run_that_was_killed_goes_on_with_all_its_counts() {
         "mine"
     );
     let file = &series::files(&run)[0];
-    // All other files belong to this part of the run. Its segment numbers continue after the last
-    // folded segment.
+    // All other files belong to this part of the run. The segment numbers of this part continue
+    // after the last folded segment.
     let all = support::workplace::names(&run.join("samples"));
     let own = all
         .iter()
@@ -311,7 +311,7 @@ fn a_run_goes_on_after_a_reboot_and_tells_the_gap() {
         away > 7_190_000_000_000 && away < 10_000_000_000_000,
         "{away}"
     );
-    // Samples keep their hour by the time of day.
+    // The earlier samples keep their times relative to the start of the run.
     let record = place.record("week");
     let began = record["started"]["monotonic_ns"].as_i64().unwrap();
     let earlier = Hours::read(&hours::path(&series::files(&place.path("week"))[0]))

@@ -1,4 +1,5 @@
-//! `tardy run` and `tardy show` as a user sees them: counts, stored data, output, and reproduction.
+//! Tests `tardy run` and `tardy show` as a user sees them: counts, stored data, output, and
+//! reproduction.
 
 use crate::support;
 
@@ -146,7 +147,7 @@ fn cycles_are_due_times_of_the_grid_and_sleeps_without_one() {
 fn a_run_of_cycles_waits_for_sleeps_that_take_longer_than_so_many_periods() {
     let place = Workplace::new();
     // Each sleep ends some microseconds late. The sum of these delays is larger than the time by
-    // which threads start before the plan.
+    // which threads start early.
     let summary = place
         .tardy("run --cycles 20000 --period 100us --probe nanosleep --json --out run")
         .json();
@@ -367,7 +368,7 @@ fn a_histogram_stores_no_sample_and_has_them_all() {
         summary["probes"][0]["counts"]["recorded"]
     );
     // All samples are less than an hour late. A skipped period counts as a miss if the histogram
-    // cannot show its lateness.
+    // cannot show how late it was.
     assert!(
         numbers["misses"].as_u64() <= summary["probes"][0]["counts"]["skipped"].as_u64(),
         "{numbers}"

@@ -26,24 +26,6 @@ fn every_format_has_a_schema_that_validators_take() {
 }
 
 #[test]
-fn the_documents_name_every_format_and_who_writes_it() {
-    let scripts = include_str!("../../../../docs/scripts.md");
-    for schema in SCHEMAS {
-        let row = format!("\n| `{}` | ", schema.format.name);
-        let (_, written_by) = scripts
-            .split_once(&row)
-            .unwrap_or_else(|| panic!("the page has no row of {}", schema.format.name));
-        let written_by = written_by
-            .lines()
-            .next()
-            .unwrap()
-            .trim_end_matches(" |")
-            .replace('`', "");
-        assert_eq!(written_by, schema.written_by);
-    }
-}
-
-#[test]
 fn a_format_that_there_is_not_is_answered_with_the_nearest() {
     let refused = Workplace::new().tardy("schema lab-atals").ends_with(2);
     assert!(

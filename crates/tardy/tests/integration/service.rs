@@ -1,4 +1,4 @@
-//! Runs that a service manager starts: the messages that the manager gets, and the units.
+//! Tests runs that a service manager starts: the messages that the manager gets, and the units.
 
 use crate::support;
 
@@ -12,7 +12,7 @@ use support::machine;
 use support::workplace::Workplace;
 use tardy_sys::{process, signal};
 
-/// Time without a message after which the test's manager fails.
+/// If the test's manager gets no message for this time, it fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Returns the next message of the run.
@@ -186,7 +186,8 @@ fn systemd_takes_the_unit_and_its_command_is_one_that_the_tool_knows() {
     );
 }
 
-/// Limit of the exposure that systemd-analyze(1) computes, in tenths: below 4.0.
+/// Limit, in tenths, of the exposure level that systemd-analyze(1) computes. The level must be
+/// below 4.0.
 const EXPOSURE_MAX: &str = "39";
 
 #[test]

@@ -1,4 +1,4 @@
-//! Several probes of one kind in a run, and the settings of their threads.
+//! Tests several probes of one kind in a run, and the settings of their threads.
 
 use std::collections::BTreeSet;
 

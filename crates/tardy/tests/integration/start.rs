@@ -1,5 +1,5 @@
-//! Work of the tool before the first due time and after the last one does not affect any sample,
-//! however long it takes.
+//! Checks that work of the tool before the first due time and after the last one does not affect
+//! any sample, however long it takes.
 
 use crate::support;
 
@@ -17,8 +17,8 @@ struct Call {
     end: f64,
 }
 
-/// Parses calls from the output of `strace -f -ttt -T`, and joins the two halves of calls between
-/// which strace printed lines of other threads.
+/// Parses calls from the output of `strace -f -ttt -T`. If strace printed lines of other threads
+/// between the two halves of a call, joins the halves.
 fn calls(trace: &str) -> Vec<Call> {
     let mut calls: Vec<Call> = Vec::new();
     for line in trace.lines() {

@@ -1,5 +1,5 @@
-//! `tardy show --statistics`: three layers that are kept apart, and a model only if all checks
-//! pass.
+//! Tests `tardy show --statistics`: three layers that are kept apart, and a model only if all
+//! checks pass.
 
 use crate::support;
 
@@ -133,8 +133,9 @@ fn questions_need_the_statistics() {
 
 #[test]
 fn each_load_has_a_model_of_its_own_population() {
-    // 100 s of idle and 100 s of a load with four times longer latencies. Each phase is
-    // exponential; the whole is a mixture.
+    // A run of 100 s without load and 100 s with a load under which latencies are four times as
+    // long. The latencies of each phase are exponential; the latencies of the whole run are a
+    // mixture.
     let mut latencies = exponential(3, 100_000, 5_000.0);
     latencies.extend(exponential(4, 100_000, 20_000.0));
     let phases = vec![("idle", 0, 100), ("memory", 100, 200)];

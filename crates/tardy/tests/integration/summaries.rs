@@ -1,4 +1,5 @@
-//! The summary as text, for generated runs. The text of such a run is the same on every machine.
+//! Tests the summary as text, for generated runs. The text of such a run is the same on every
+//! machine.
 
 use crate::support;
 

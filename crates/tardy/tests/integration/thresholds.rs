@@ -1,5 +1,5 @@
-//! `--on-threshold` and `-b`: actions when a latency exceeds a limit. All latencies exceed one
-//! microsecond.
+//! Tests `--on-threshold` and `-b`: actions when a latency exceeds a limit. All latencies exceed
+//! one microsecond.
 
 use crate::support;
 
@@ -71,7 +71,7 @@ fn a_run_that_continues_acts_on_each_latency_that_is_larger_than_those_before() 
         .ends_with(1);
     assert_eq!(place.record("run")["state"], "finished");
     let acted = acted(&place);
-    // Commands run side by side: if one check starts several, they may end in any order.
+    // Commands run side by side, so if one check starts several, they may end in any order.
     assert!(
         !acted.is_empty() && acted.iter().all(|&latency| latency > 1_000),
         "{acted:?}"

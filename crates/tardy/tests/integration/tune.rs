@@ -1,5 +1,5 @@
-//! `tardy tune`: settings that can be changed, also for the duration of a program. The search is
-//! tested in `tests/alone`, because it refuses to run beside other programs.
+//! Tests `tardy tune`: settings that can be changed, also for the duration of a program. The search
+//! is tested in `tests/alone`, because it refuses to run beside other programs.
 
 use crate::support;
 

@@ -1,4 +1,4 @@
-//! A user without any privileges gets a useful run, and the run states its limits.
+//! Checks that a user without any privileges gets a useful run, and the run states its limits.
 
 use crate::support;
 

@@ -1,4 +1,4 @@
-//! Runs without a planned end: a signal ends them as complete runs.
+//! Tests runs without a planned end: a signal ends them as complete runs.
 
 use crate::support;
 

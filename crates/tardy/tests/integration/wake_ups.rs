@@ -1,5 +1,6 @@
-//! Threads that wake each other, and work of known length that a timer starts: accounting, order,
-//! and verdicts that do not depend on the machine. The tests do not check the size of a latency.
+//! Tests threads that wake each other, and work of known length that a timer starts: accounting,
+//! order, and verdicts that do not depend on the machine. The tests do not check the size of a
+//! latency.
 
 use crate::support;
 

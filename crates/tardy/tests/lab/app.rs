@@ -1,4 +1,4 @@
-//! `tardy lab app`: a user's program with its library and its file, on two kernels.
+//! Tests `tardy lab app` with a user's program, its library and its file, on two kernels.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -144,13 +144,13 @@ fn a_program_runs_unchanged_on_two_kernels_and_the_late_one_is_named_with_its_cu
         assert_eq!(run["program"]["was_stopped"], true, "{run}");
         place.has_output(run);
     }
-    // The guests are kept: the same command boots nothing and shows the same table.
+    // The guests' results are stored, so the same command boots nothing and shows the same table.
     let again = place.app(&asked);
     assert_eq!(document(&again), table);
     let said = String::from_utf8_lossy(&again.stderr).into_owned();
     assert!(!said.contains(" cells in "), "{said}");
 
-    // Nothing is decided about a program that ends by itself before it is measured.
+    // The lab gives no verdict on a program that ends by itself before it is measured.
     let kernels = ["--kernel", REAL_TIME];
     let short = place.app(&[&kernels[..], &ASKED, &["--", "settings", "10"]].concat());
     let table = document(&short);

@@ -1,5 +1,5 @@
-//! `tardy lab atlas`: each cell is generated once, by whichever process comes first, and every
-//! table is made from the cells.
+//! Tests `tardy lab atlas`: each cell is generated once, by whichever process comes first, and
+//! every table is made from the cells.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -133,8 +133,8 @@ fn a_cell_is_made_once_by_whichever_lab_comes_first_and_again_only_when_it_is_go
             cell["numbers"]["max_of_runs_ns"].as_array().unwrap().len(),
             2
         );
-        // Of 1,200 due times, those after the load's first work count. That work starts after about
-        // 250 ms, because the test's binary is not optimised.
+        // Of the 1,200 due times, only those after the load's first work count. That work starts
+        // after about 250 ms, because the test's binary is not optimised.
         assert!(cell["numbers"]["samples"].as_u64() >= Some(650), "{cell}");
     }
     assert_eq!(

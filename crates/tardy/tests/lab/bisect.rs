@@ -1,5 +1,5 @@
-//! `tardy lab bisect`, and `tardy lab check` with a baseline. The real-time kernel is good, and the
-//! stock kernel of the same version is bad.
+//! Tests `tardy lab bisect`, and `tardy lab check` with a baseline. The real-time kernel is good,
+//! and the stock kernel of the same version is bad.
 
 use super::{REAL_TIME, STOCK, lab, lab_is_there};
 

@@ -1,5 +1,5 @@
-//! Injected delays whose kind and length are known, and the cause that `tardy run --explain` names
-//! for them. docs/proof-archive.md has the result for all kernels of the lab.
+//! Tests injected delays whose kind and length are known, and the cause that `tardy run --explain`
+//! names for them. docs/proof-archive.md has the result for all kernels of the lab.
 
 use std::collections::BTreeMap;
 
@@ -57,7 +57,7 @@ fn a_delay_of_any_kind_is_laid_to_its_cause_at_its_length() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
-    // In which contexts a delay holds the CPU depends on the preemption model.
+    // The preemption model decides in which contexts a delay keeps other threads off the CPU.
     let of =
         |variant: &str| Context::ALL.map(|context| seen[&(context.name(), variant.to_owned())]);
     assert_eq!(

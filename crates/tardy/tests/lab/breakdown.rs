@@ -1,4 +1,4 @@
-//! The sources of lateness in guests. Timer resolution with and without high-resolution timers
+//! Tests the sources of latency in guests. Timer resolution with and without high-resolution timers
 //! takes two boots.
 
 use std::process::Command;
@@ -103,7 +103,7 @@ fn timer_resolution_stands_side_by_side_with_and_without_high_resolution_timers(
     );
     // With a period of 10 ms and ticks of 4 ms, due times alternate between two positions, half a
     // tick apart. So every second wake-up is at least half a tick late. With high-resolution
-    // timers, it is not.
+    // timers, these wake-ups are less late.
     let [ticks, fine] = [&resolution[0], &resolution[1]].map(|row| &row["numbers"]);
     assert!(ticks["max_ns"].as_i64() > Some(2_000_000), "{ticks}");
     assert!(

@@ -1,4 +1,5 @@
-//! Costs of services in guests: instruction counts, which are reproducible, and no times.
+//! Tests the costs of services in guests. They are instruction counts, which are reproducible, not
+//! times.
 
 use std::path::Path;
 use std::process::Command;

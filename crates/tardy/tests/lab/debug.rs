@@ -1,4 +1,5 @@
-//! `tardy lab debug`: the guest of a finished run in gdb, stopped at a moment of a late sample.
+//! Tests `tardy lab debug`: the guest of a finished run is opened in gdb, stopped at a moment of a
+//! late sample.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Guests in which, during a run, the clock is set or a program never gives up a CPU.
+//! Tests guests in which, during a run, the clock is set or a program never gives up a CPU.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `tardy lab hunt`: a short search, its continuation, and the repetition of its finding.
+//! Tests `tardy lab hunt`: a short search, its continuation, and the repetition of its finding.
 
 use std::path::Path;
 
@@ -20,11 +20,13 @@ fn hunt(out: &Path, seed: &str) -> std::process::Output {
         "--guests",
         "2",
         "--programs",
-        "6",
+        "3",
         "--findings",
         "1",
+        "--reductions",
+        "6",
         "--repeats",
-        "2",
+        "3",
         "--json",
         "--out",
     ];
@@ -49,13 +51,17 @@ fn a_finding_repeats_bit_for_bit_and_a_hunt_continues() {
     let out = folder.path().join("hunt");
     let found = document(&hunt(&out, "1"));
     let search = &found["searches"][0];
-    assert_eq!(search["programs"], 12, "{search}");
+    assert_eq!(search["programs"], 6, "{search}");
     let finding = &found["findings"][0];
     assert_eq!(
         (&finding["repeats"], &finding["equal"]),
-        (&2.into(), &2.into())
+        (&3.into(), &3.into())
     );
-    let sections = finding["reduced"]["sections"].as_array().unwrap();
+    let count = |key: &str| finding[key].as_array().unwrap().len();
+    assert_eq!(count("found"), 3, "{finding}");
+    assert!(count("reduced") < 3, "{finding}");
+    assert!(finding["reductions"].as_u64().unwrap() <= 6, "{finding}");
+    let sections = finding["result"]["sections"].as_array().unwrap();
     let blocked = |sections: &[Value]| {
         let mut sections = sections.iter();
         let longest = sections
@@ -68,6 +74,8 @@ fn a_finding_repeats_bit_for_bit_and_a_hunt_continues() {
     // The user's command repeats the finding.
     let place = out.join(finding["folder"].as_str().unwrap());
     let scenario = place.join("scenario.toml");
+    let text = std::fs::read_to_string(&scenario).unwrap();
+    assert_eq!(text.matches("loads = ").count(), count("reduced"));
     let again = folder.path().join("again");
     let repeated = lab(&[
         "run",

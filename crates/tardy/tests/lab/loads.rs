@@ -1,4 +1,4 @@
-//! The tool's loads beside a user's own program.
+//! Tests the tool's loads while a user's own program runs.
 
 use std::process::Command;
 

@@ -1,5 +1,5 @@
-//! The lab from end to end, with real kernels in real guests. The tests assert values in virtual
-//! time, which do not depend on the host.
+//! Tests the lab from end to end, with real kernels in real guests. The tests assert values in
+//! virtual time, which do not depend on the host.
 //!
 //! Needs QEMU and the kernels debian:6.1 and debian:6.1-rt, from the machine's package sources or
 //! fetched before. Tests with injected delays also need the modules that `cargo xtask inject`
@@ -309,14 +309,14 @@ fn the_same_guest_gives_the_same_samples_however_busy_the_host_and_models_differ
         assert!(real_time < 60.0, "{phase}: {real_time} us");
         if phase != "idle" {
             let stock = max_us(&first["6.1-none"], phase);
-            // The limit is ten times that of the real-time kernel. The smallest value is that of
-            // procfs: 0.94 ms, the median of the maxima of six replicas. Any change to the tool
-            // shifts it.
+            // The limit is ten times that of the real-time kernel. The smallest value is 0.94 ms
+            // for procfs: the median of the maxima of six replicas. Any change to the tool shifts
+            // this value.
             assert!(stock > 600.0, "{phase}: {stock} us");
         }
     }
-    // Loads whose largest latencies distinguish full preemption from none. Those of memory and io
-    // do not; docs/lab.md explains why.
+    // Loads whose largest latencies distinguish full preemption from none. The largest latencies
+    // under memory and io do not distinguish the two; docs/lab.md explains why.
     for (phase, least) in [("procfs", 5.0), ("munmap", 3.0)] {
         let ratio = max_us(&first["6.1-none"], phase) / max_us(&first["6.1-full"], phase);
         assert!(
@@ -380,17 +380,26 @@ fn firings(run: &Path) -> Vec<InjectedDelay> {
     firings
 }
 
-/// Returns whether a delay made the probe late. This is so if a sample was due during the delay or
-/// at most a period before it, if its wake-up came after the delay's end, and if its latency was at
-/// least the delay minus a period.
+/// Returns whether a delay made the probe late.
 fn is_seen(firing: &InjectedDelay, samples: &[(i64, i64)]) -> bool {
+    wakes_after(firing, samples).is_some()
+}
+
+/// Returns the nanoseconds from the end of a delay to the wake-up that the delay made late. It made
+/// a wake-up late if the sample was due during the delay or at most a period before it, if the
+/// wake-up came after the delay's end, and if the sample's latency was at least the delay minus a
+/// period.
+fn wakes_after(firing: &InjectedDelay, samples: &[(i64, i64)]) -> Option<i64> {
     let (begun, ended) = (firing.begun.0, firing.ended.0);
-    samples.iter().any(|&(due, latency)| {
-        due >= begun - PERIOD.0
-            && due < ended
-            && due + latency >= ended
-            && latency >= DELAY.0 - PERIOD.0
-    })
+    samples
+        .iter()
+        .find(|&&(due, latency)| {
+            due >= begun - PERIOD.0
+                && due < ended
+                && due + latency >= ended
+                && latency >= DELAY.0 - PERIOD.0
+        })
+        .map(|&(due, latency)| due + latency - ended)
 }
 
 fn samples(run: &Path) -> Vec<(i64, i64)> {
@@ -418,11 +427,16 @@ fn a_delay_with_preemption_off_reaches_the_probe_on_every_kernel_at_its_length()
     for (name, variant) in &variants {
         let run = folder.path().join(name).join("replica-000");
         let samples = samples(&run);
-        for firing in firings(&run) {
-            assert!(is_seen(&firing, &samples), "{name}: {firing:?}");
-        }
         let max = max_us(variant, "idle");
-        assert!((1000.0..=1060.0).contains(&max), "{name}: {max} us");
+        assert!(max >= 1000.0, "{name}: {max} us");
+        let mut soon = 0;
+        for firing in firings(&run) {
+            let after = wakes_after(&firing, &samples);
+            assert!(after.is_some(), "{name}: {firing:?}");
+            soon += usize::from(after <= Some(60_000));
+        }
+        // Another latency can begin at the end of a delay, so a few of the 30 may come later.
+        assert!(soon >= 27, "{name}: {soon} of 30");
     }
 }
 
@@ -469,8 +483,8 @@ fn assert_delayed(out: &Path, variants: &BTreeMap<String, Value>, name: &str, is
         .count();
     assert_eq!(seen, if is_delayed { 30 } else { 0 }, "{name}");
     let max = max_us(&variants[name], "idle");
-    // 500 us lies far from the length of the delay and from the latencies of these kernels without
-    // it.
+    // 500 us differs much from the length of the delay and from the latencies of these kernels
+    // without it.
     assert_eq!(max > 500.0, is_delayed, "{name}: {max} us");
 }
 
@@ -501,7 +515,8 @@ fn check_passes_fails_and_skips_by_its_exit_code() {
         code == 0 && text.contains("passed") && text.contains("2 runs"),
         "{code}: {text}"
     );
-    // With one guest at a time, the first result decides, unless --all is given.
+    // If guests run one at a time, the first guest that fails settles the check, unless --all is
+    // given.
     let (code, text) = check("5us", &["--kernel", REAL_TIME, "--jobs", "1"]);
     assert!(
         code == 1 && text.contains("1 of 1 runs have a latency above"),

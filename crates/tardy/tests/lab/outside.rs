@@ -1,5 +1,5 @@
-//! Guests that the QEMU plugin watches: watching changes nothing in them, and it reveals injected
-//! delays.
+//! Tests guests that the QEMU plugin watches: watching changes nothing in them, and it reveals
+//! injected delays.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -169,8 +169,8 @@ fn a_watched_guest_has_the_samples_of_one_that_is_not_watched() {
     assert_eq!(same["differences"].as_array().unwrap().len(), 0);
 }
 
-/// Checks that the theoretical bound of the scheduling latency holds under every assumption about
-/// interrupts that includes the interrupt which makes the switch due.
+/// Checks that no observed scheduling latency exceeds its theoretical bound. A bound is not checked
+/// if its assumption about interrupts can exclude the interrupt that makes the switch due.
 fn what_theory_says_holds(census: &Value) {
     let (mut bounded, mut stretches) = (0, 0);
     for group in census["groups"].as_array().unwrap() {
@@ -268,7 +268,8 @@ fn shown(arguments: &[&str]) -> Value {
 
 const FIRINGS: usize = 5;
 
-/// Maximum time from the start of a section to the first clock read of the delay in it, in ns.
+/// Maximum time from the start of a section to the first clock read of the delay that lies in the
+/// section, in ns.
 const TO_FIRST_TIME: i64 = 5_000;
 
 #[test]
@@ -278,7 +279,8 @@ fn delays_of_known_length_are_sections_of_their_kind_at_their_length() {
     }
     let folder = tempfile::tempdir().unwrap();
     let modules = modules();
-    // Where a sleeping lock or a softirq is no section, the delay must not be seen.
+    // On a kernel in which the delay's context (a sleeping lock or a softirq) is not a section, no
+    // section of the delay's length may be reported.
     let cases = [
         (Context::PreemptionOff, "6.1-full"),
         (Context::InterruptsOff, "6.1-rt"),
@@ -466,7 +468,8 @@ fn late_samples_are_laid_to_the_functions_that_were_executed() {
             });
             let is_of_module =
                 |name: &Value| name.as_str() == Some(&format!("{function} [tardy_inject]"));
-            // The function holds the longest piece, from the due time to the end of the delay.
+            // The function has the longest piece, which lasts from the due time to the end of the
+            // delay.
             let held = story["pieces"]
                 .as_array()
                 .unwrap()
@@ -578,9 +581,9 @@ const ENDINGS: [&str; 4] = [
     "__x64_sys_munmap",
     "__x64_sys_munlockall",
 ];
-/// Loads that end processes or free a large area as their work.
+/// Loads whose work is to end processes or to free a large area.
 const ENDING_LOADS: [&str; 2] = ["tardy-load-memo", "tardy-load-fork"];
-/// A sample counts as late above this multiple of the median of its row.
+/// A sample counts as late if its latency exceeds this multiple of the median of its row.
 const LATE: i64 = 4;
 
 /// Returns the late samples that waited for the tool outside its measuring loop: before it was
@@ -726,8 +729,9 @@ fn a_traced_run_and_what_was_seen_from_outside_blame_the_same() {
     for variant in compared(&out, &[&arguments[..], &["--", "--explain"]].concat()).keys() {
         let run = out.join(variant).join("replica-000");
         let agreement = agreement(&run, Nanos::ZERO).unwrap();
-        // Nine of ten late samples must agree, because trace events do not show the end of a pass
-        // of softirqs. Above 100 us, 99 of 100 agreed (docs/proof-archive.md).
+        // Only nine of ten late samples must agree, because trace events do not show when a pass of
+        // softirqs ends. Of the late samples above 100 us, 99 of 100 agreed
+        // (docs/proof-archive.md).
         assert!(
             agreement.samples > 0
                 && (agreement.differences.len() as u64 + agreement.only_executed) * 10

@@ -1,5 +1,5 @@
-//! Probes in guests. The guests' clock counts instructions, so the results are compared with known
-//! values and do not depend on the host's timing.
+//! Tests probes in guests. The guests' clock counts instructions, so the results are compared with
+//! known values and do not depend on the host's timing.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -37,11 +37,11 @@ pub(super) fn notes(run: &Path) -> String {
 const LENGTH: i64 = 2 * MILLI;
 const PERIOD: i64 = 20 * MILLI;
 /// Time in a gap outside the load's interval: the load's wake-up, two context switches, and
-/// recording the interval. A wake-up takes 3,700 instructions; this allows 15,000.
+/// recording the interval. A wake-up takes 3,700 instructions; this constant allows 15,000.
 const AROUND: i64 = 60_000;
 
-/// Runs the probe beside the load `busy` in a guest. Returns the run's folder and the intervals
-/// that the load recorded.
+/// Runs the probe together with the load `busy` in a guest. Returns the run's folder and the
+/// intervals that the load recorded.
 fn beside_spin(out: &Path, kernel: &str, probe: &str) -> (PathBuf, Vec<[i64; 3]>) {
     let load = "busy:length=2ms:period=20ms:priority=50:record=/run/out/record";
     let own = [
@@ -98,7 +98,7 @@ fn beside_spin(out: &Path, kernel: &str, probe: &str) -> (PathBuf, Vec<[i64; 3]>
 /// others also contain a task of the tool, which shares the guest's only CPU and runs for up to
 /// some ms. Other gaps must not be as long as an interval.
 fn assert_all_found(what: &str, gaps: &[Sample], intervals: &[[i64; 3]]) {
-    // The load may run on for an interval after the probe.
+    // The load may occupy the CPU for one more interval after the probe has ended.
     let last = gaps.last().map_or(0, |gap| gap.wake().get());
     let within: Vec<&[i64; 3]> = intervals
         .iter()
@@ -114,8 +114,8 @@ fn assert_all_found(what: &str, gaps: &[Sample], intervals: &[[i64; 3]]) {
     let is_as_long = |gap: &Sample| (LENGTH - AROUND..LENGTH + AROUND).contains(&gap.latency.get());
     let mut alone = 0;
     for [begun, ended, _] in &within {
-        // The load reads the clock, then its CPU time, and then records its start. The load stops
-        // at the first clock read after its length.
+        // The load reads the clock, then its CPU time, and then records its start. An interval ends
+        // at the load's first clock read after the requested length.
         assert!(
             (ended - begun - LENGTH).abs() < AROUND,
             "{what}: {} ns",
@@ -204,8 +204,8 @@ fn gtod_finds_every_interval_that_the_load_spin_occupied() {
     assert_all_found("gtod", &gaps, &intervals);
 }
 
-/// The length in ns of the shortest part of a tick that contains all moments, taken modulo the
-/// tick: the tick minus its longest part without a moment.
+/// Takes all moments modulo the tick, and returns the length in ns of the shortest part of a tick
+/// that contains them. This length is the tick minus the longest part of the tick without a moment.
 fn spread(moments: &[i64]) -> i64 {
     let mut places: Vec<i64> = moments
         .iter()
@@ -349,8 +349,8 @@ fn the_rtc_probe_ends_on_preempt_rt_although_it_has_the_higher_priority() {
     );
 }
 
-/// Checks the interrupts of the emulated real-time clock at 2048 Hz, which the kernel makes with a
-/// timer, as the run must say.
+/// Checks the interrupts of the real-time clock at 2048 Hz. The kernel emulates these interrupts
+/// with a timer, and the run must report this.
 fn assert_rtc(run: &Path) {
     let samples = stored(run, "rtc.cpu0");
     let skipped: i64 = samples.iter().map(|sample| i64::from(sample.skipped)).sum();
@@ -376,8 +376,8 @@ fn assert_rtc(run: &Path) {
     );
 }
 
-/// A guest that answers on its second serial port, with the host's clock. The guest is killed on
-/// drop.
+/// A guest that runs on the host's clock and answers on its second serial port. The guest is killed
+/// on drop.
 struct AnsweringGuest {
     qemu: Child,
     terminal: String,

@@ -1,4 +1,4 @@
-//! The progress of guests, shown in a terminal.
+//! Tests how the progress of guests is shown in a terminal.
 
 use super::lab_is_there;
 use super::support::terminal::InTerminal;

@@ -1,5 +1,5 @@
-//! The kernel's tracer timerlat and the events of stock kernels, for the same wake-ups in one
-//! instance.
+//! Compares the kernel's tracer timerlat with the events of stock kernels, for the same wake-ups in
+//! one instance.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Runs that start from a snapshot.
+//! Tests runs that start from a snapshot.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;

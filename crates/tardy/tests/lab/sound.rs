@@ -1,5 +1,5 @@
-//! The player on a sound card of the guest: the kernel's snd-dummy, which plays to no hardware, at
-//! the pace of a high-resolution timer or of ticks.
+//! Tests the player on a sound card of the guest. The card is the kernel's snd-dummy, which plays
+//! to no hardware, at the pace of a high-resolution timer or of ticks.
 
 use std::path::{Path, PathBuf};
 
@@ -173,7 +173,7 @@ fn a_player_goes_by_the_pointer_of_a_sound_card_and_its_skew_is_as_coarse_as_tha
     );
 }
 
-/// The time for which the player is kept from writing, which is longer than the sound written
+/// The time for which the player is prevented from writing, which is longer than the sound written
 /// ahead.
 const STALL: i64 = 80 * MILLI;
 const BUFFER: i64 = 50 * MILLI;
@@ -240,8 +240,8 @@ fn a_player_that_is_kept_from_writing_has_an_xrun_a_stall_and_every_frame_is_acc
         notes.contains(&format!("hw:0,0 had {stalls} xruns")),
         "{stalls} stalls: {notes}"
     );
-    // In each stall, silence lasts at least the stall minus the sound written ahead, and less than
-    // the stall.
+    // In each stall, the silence is shorter than the stall, but not by more than the sound that was
+    // written ahead.
     let silent = time_behind(&notes, "with nothing to play for") / stalls as f64;
     assert!(
         ((STALL - BUFFER - PATH) as f64..STALL as f64).contains(&silent),

@@ -1,5 +1,5 @@
-//! `tardy tune --search --lab`: options that matter are found, an option without meaning is not,
-//! and the same cells give the same answer.
+//! Tests `tardy tune --search --lab`: options that matter are found, an option without effect is
+//! not, and the same cells give the same answer.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -19,8 +19,8 @@ fn tardy(arguments: &[&str]) -> Output {
 }
 
 /// Under the load `memory`, the largest latencies with and without these options differ in every
-/// guest. Under `fork`, none and full differ by 30 %, which is as much as some guests differ from
-/// each other.
+/// guest. Under `fork`, the preemption models none and full differ by 30 %, which is as much as
+/// some guests differ from each other.
 fn search(out: &Path, more: &[&str]) -> Output {
     let words = WORDS.iter().flat_map(|word| ["--word", word]);
     let arguments = [

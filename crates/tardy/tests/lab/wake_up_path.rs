@@ -1,4 +1,4 @@
-//! The wake-ups of the probe compared with those of other loops in the same guest. With a clock
+//! Compares the wake-ups of the probe with those of other loops in the same guest. With a clock
 //! that counts instructions, all lengths are exact and can be asserted.
 
 use std::path::Path;
@@ -20,7 +20,7 @@ const KERNELS: [&str; 6] = [
     REAL_TIME,
 ];
 
-/// The paths of a program and its libraries, in the form that the lab takes.
+/// The paths of a program and its libraries, in the form in which the lab accepts them.
 fn with_libraries(program: &str) -> Vec<String> {
     let output = Command::new("ldd")
         .arg(program)

@@ -1,5 +1,5 @@
-//! `tardy lab why` and `tardy compare --why`: the difference of two latencies, to the function and
-//! to the instruction.
+//! Tests `tardy lab why` and `tardy compare --why`: the difference of two latencies, to the
+//! function and to the instruction.
 
 use std::path::{Path, PathBuf};
 
@@ -14,9 +14,10 @@ use super::{REAL_TIME, STOCK, kernel, lab, lab_is_there, modules, support};
 /// Number of mutants of a kernel, which are guests with a longer function: `TARDY_TEST_MUTANTS` sets
 /// another number.
 const MUTANTS: usize = 1;
-/// Rounds of the loop in the longer function, drawn by seed; a round has two instructions.
+/// Number of rounds of the loop in the longer function, drawn by seed; a round has two
+/// instructions.
 const ROUNDS: std::ops::Range<u64> = 1000..4000;
-/// The module's function with the loop.
+/// The function of the module that contains the loop.
 const LENGTHENED: &str = "tardy_lengthen [tardy_inject]";
 
 fn document(output: &std::process::Output) -> Value {
@@ -80,7 +81,8 @@ fn a_longer_latency_is_explained_to_the_instruction() {
     adds_up(&why);
     let (stock, real_time) = (out.join("6.1-full"), out.join("6.1-rt"));
     for quantile in ["0.999", "1e-9"] {
-        // The ten largest of 300 are kept: the smallest is not among them.
+        // The run keeps the code of only the ten largest of 300 samples, so the code of the
+        // smallest sample is missing.
         let output = std::process::Command::new(env!("CARGO_BIN_EXE_tardy"))
             .args(["compare", "--why", "--quantiles", quantile])
             .args([&stock, &real_time])
@@ -174,8 +176,8 @@ impl Mutants<'_> {
         output.status.success().then(|| out.join(self.variant))
     }
 
-    /// Lengthens functions on the path of the median sample, drawn by seed, and checks that each is
-    /// named first with its length.
+    /// Draws functions on the path of the median sample by seed, lengthens each of them, and checks
+    /// that the comparison names each of them first, with its length.
     fn find(&self, wanted: usize, random: &mut Pcg64) {
         let median = ["--quantiles", "0.5"];
         let plain = self.measured("plain", None).unwrap();
@@ -192,7 +194,7 @@ impl Mutants<'_> {
             .collect();
         names.sort_unstable();
         names.shuffle(random);
-        // Time of a call of the loop's function without its rounds.
+        // Time that a call of the loop's function takes, apart from the rounds of the loop.
         let mut around = None;
         let mut found = 0;
         for name in names {
@@ -239,7 +241,7 @@ impl Mutants<'_> {
     }
 }
 
-/// Lengthens functions of a kernel, and checks that each is named first.
+/// Lengthens functions of a kernel, and checks that the comparison names each of them first.
 fn find_mutants(source: &str, options: &str, variant: &str) {
     if !lab_is_there("functions that became longer", true) {
         return;

@@ -1,4 +1,4 @@
-//! The chains of wake-ups that `tardy attach` finds in tests/data/chain.c.
+//! Checks the chains of wake-ups that `tardy attach` finds in tests/data/chain.c.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ fn number(value: &Value) -> i64 {
 /// Returns whether a chain of the program's three threads has its delay in the link with this name.
 ///
 /// # Panics
-/// If the parts of the chain do not add up to its latency.
+/// Panics if the parts of the chain do not add up to its latency.
 pub(crate) fn is_delayed_in(chain: &Value, link: &str) -> bool {
     let links = chain["links"].as_array().unwrap();
     let parts = |link: &Value| [number(&link["waited_ns"]), number(&link["took_ns"])];

@@ -1,11 +1,11 @@
-//! Documents of `--json`: each document that a test reads is checked against its schema, so the
-//! schema cannot differ from the tool's output.
+//! Reads documents of `--json`: each document that a test reads is checked against its schema, so
+//! the schema cannot differ from the tool's output.
 
 use jsonschema::Validator;
 use serde_json::Value;
 use tardy::command::schema::SCHEMAS;
 
-/// Compiles the schema `name`, closed to unknown keys.
+/// Compiles the schema `name` so that it rejects unknown keys.
 #[track_caller]
 fn validator(name: &str) -> Validator {
     let schema = SCHEMAS

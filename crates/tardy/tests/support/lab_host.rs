@@ -1,5 +1,5 @@
-//! A host for `tardy lab` on which nothing boots: its QEMU only prints a version and then waits,
-//! and its kernel image only states a version.
+//! Makes a host for `tardy lab` on which nothing boots: its QEMU only prints a version and then
+//! waits, and its kernel image only states a version.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -36,7 +36,7 @@ fn image(version: &str) -> Vec<u8> {
     bytes
 }
 
-/// `tardy` with the stand-in for QEMU first in PATH, and with its own cache.
+/// `tardy` with the stand-in for QEMU first in PATH, and with a separate cache.
 pub(crate) fn tardy(place: &Workplace) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tardy"));
     command.env(

@@ -1,5 +1,5 @@
-//! The files of a machine with many CPUs: there is a gap in the CPU numbers, two CPUs are offline,
-//! a quarter of the CPUs are slower, each core has two CPUs, and there are four nodes.
+//! Writes the files of a machine with many CPUs: there is a gap in the CPU numbers, two CPUs are
+//! offline, a quarter of the CPUs are slower, each core has two CPUs, and there are four nodes.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Facts about this machine that tests depend on. If the machine does not allow something, the test
-//! is reported as left out, because it must not count as passed.
+//! Finds facts about this machine that tests depend on. If the machine does not allow something,
+//! the test is reported as left out, because it must not count as passed.
 
 use std::process::Command;
 
@@ -23,7 +23,7 @@ pub(crate) fn last_cpu() -> u32 {
     cpus().iter().last().expect("this test runs on a CPU").0
 }
 
-/// A CPU number that does not exist.
+/// The number of a CPU that does not exist.
 pub(crate) fn absent_cpu() -> u32 {
     4095
 }
@@ -41,7 +41,7 @@ pub(crate) fn may_be_dangerous(test: &str) -> bool {
 /// tests.
 pub(crate) fn left_out(test: &str, why: &str) {
     use std::io::Write;
-    // Written past the test harness, which hides the output of passing tests.
+    // The message bypasses the test harness, which hides the output of passing tests.
     let _ = writeln!(std::io::stderr(), "LEFT OUT: {test}: {why}");
     if let Some(path) = std::env::var_os("TARDY_TEST_LEFT_OUT") {
         let mut file = std::fs::OpenOptions::new()
@@ -55,7 +55,7 @@ pub(crate) fn left_out(test: &str, why: &str) {
     }
 }
 
-/// Finds a program, without which the test fails.
+/// Finds a program; panics if it is not installed.
 #[track_caller]
 pub(crate) fn program(name: &str, package: &str) -> Command {
     let path = std::env::var_os("PATH").unwrap_or_default();

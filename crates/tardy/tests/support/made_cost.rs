@@ -1,4 +1,4 @@
-//! Folders of kind `cost` with known trials: three kernel builds.
+//! Writes folders of kind `cost` with known trials: three kernel builds.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Run folders with known samples, written with the library's writer.
+//! Writes run folders with known samples, with the library's writer.
 
 use std::path::Path;
 
@@ -52,7 +52,7 @@ pub(crate) struct MadeRun {
     /// `machine` of `run.json`.
     pub(crate) machine: serde_json::Value,
     pub(crate) labels: std::collections::BTreeMap<String, String>,
-    /// Whether the series are of copies that are not bound to a CPU.
+    /// Whether the series belong to copies of the probe that are not bound to a CPU.
     pub(crate) is_unbound: bool,
 }
 
@@ -182,7 +182,8 @@ impl MadeRun {
             "cpu_dma_latency_us": null, "seed": 1, "aligned": false, "stop_above_ns": null, "tracing_off": false, "changes": [],
             "wake_up_cost_ns": null, "bytes_estimated": 0, "warnings": [], "labels": self.labels,
         });
-        // Written as JSON instead of from the types, because every later version must read this.
+        // The record is written as literal JSON and not from the current types, because every later
+        // version must be able to read it.
         let record = json!({
             "format": 1, "kind": "latency", "tool": {"name": "tardy", "version": "0.1.0", "process": 1},
             "state": self.state, "clock": self.clock,

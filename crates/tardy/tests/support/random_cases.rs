@@ -1,4 +1,5 @@
-//! Randomly drawn cases, the same on every machine, checked on all CPUs in parallel.
+//! Draws random cases, which are the same on every machine, and checks them on all CPUs in
+//! parallel.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,4 +1,5 @@
-//! Kernel settings that a test may change: the OOM score adjustments of processes that only sleep.
+//! Provides kernel settings that a test may change: the OOM score adjustments of processes that
+//! only sleep.
 
 use std::path::PathBuf;
 use std::process::{Child, Command};
@@ -7,7 +8,7 @@ use std::process::{Child, Command};
 pub(crate) const OLD: &str = "10";
 pub(crate) const NEW: &str = "20";
 
-/// A stand-in for a setting. Its process is killed on drop.
+/// A stand-in for a setting. The process of the setting is killed on drop.
 pub(crate) struct StandIn(Child);
 
 impl StandIn {

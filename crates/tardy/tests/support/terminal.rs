@@ -1,4 +1,4 @@
-//! The real binary in a pseudo-terminal, and the screen that a user sees.
+//! Runs the real binary in a pseudo-terminal, and keeps the screen that a user sees.
 
 use std::fs::OpenOptions;
 use std::io::{Read, Write};

@@ -1,4 +1,4 @@
-//! A working folder, and the real binary in it, started as a user does.
+//! Makes a working folder, and starts the real binary in it as a user does.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tardy_sys::process;
 
-/// Longest wait for anything that the kernel does; it is not a measurement of the time.
+/// Time-out for every wait for the kernel; no test measures a time with it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// Set in the environment of all programs that a test starts, so that remaining processes can be
 /// found.
@@ -48,7 +48,7 @@ impl Workplace {
         self.folder.path().join(name)
     }
 
-    /// Names in the folder, sorted. The folder of journals counts only if it contains any.
+    /// Names in the folder, sorted. The folder of journals is listed only if it contains journals.
     pub(crate) fn names(&self) -> Vec<String> {
         let mut names = names(self.folder.path());
         names.retain(|name| name != "state" || !self.journals().is_empty());
@@ -84,7 +84,7 @@ impl Workplace {
             .current_dir(self.folder())
             .env("TARDY_STATE_DIR", self.folder().join("state"))
             .env(MARK, self.mark())
-            // The user's own settings must not matter.
+            // The user's own settings must not affect the tests.
             .env("TARDY_CONFIG", "")
             .env_remove("NO_COLOR")
             // The locale determines the characters of histograms in a terminal.

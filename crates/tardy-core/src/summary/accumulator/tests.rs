@@ -12,7 +12,7 @@ const GRID: Schedule = Schedule::Grid {
     dither: Nanos(0),
 };
 
-/// Makes a series like a probe: a late wake-up skips due times, up to the next multiple of the
+/// Makes a series as a probe would: a late wake-up skips due times, up to the next multiple of the
 /// period.
 fn samples(latencies: &[i64]) -> Vec<Sample> {
     let mut place = 0;
@@ -140,8 +140,8 @@ fn early_wake_ups_and_stalls_are_counted() {
 
 #[test]
 fn marks_at_the_edges_of_phases_fall_in_the_phases_that_they_touch() {
-    // The phases last from period 100 to 200 and from 200 to 300. The late samples are due and
-    // woken right before, on and across the edges.
+    // The phases last from period 100 to 200, and from 200 to 300. The late samples are due, and
+    // wake up, shortly before, on and across the edges.
     let phases: Vec<PhaseSpan> = [100, 200]
         .map(|begin| PhaseSpan {
             begin: Nanos(begin * PERIOD),
@@ -195,8 +195,8 @@ fn any_latencies() -> impl Strategy<Value = Vec<i64>> {
 }
 
 proptest! {
-    /// Compares with an oracle that walks the samples one by one, and knows nothing of chunks or
-    /// cells.
+    /// Compares the result with an oracle that walks through the samples one by one, and knows
+    /// nothing of chunks or cells.
     #[test]
     fn chunks_phases_and_parts_give_what_the_samples_give(
         latencies in any_latencies(), size in 1_usize..50, cut in 0_usize..200,

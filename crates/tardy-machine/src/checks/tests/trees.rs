@@ -1,6 +1,6 @@
-//! Simulated machines as text: one file per line, `path: content`, with `\n` for line breaks in the
-//! content. `@task PROCESS THREAD NAME FLAGS POLICY PRIORITY CPUS` makes the files of a task: its
-//! stat, its status, and the name of its process. `@managed PATH` makes a read-only file, like
+//! Simulated machines as text: each line is a file (`path: content`), with `\n` for line breaks in
+//! the content. `@task PROCESS THREAD NAME FLAGS POLICY PRIORITY CPUS` makes the files of a task:
+//! its stat, its status, and the name of its process. `@managed PATH` makes a read-only file, like
 //! those of managed interrupts.
 
 use std::fs;
@@ -30,7 +30,7 @@ pub(super) fn machine(texts: &[&str]) -> FakeRoot {
             );
         }
     }
-    // Read as four bytes, this value means no request.
+    // The kernel reports this number to a reader of four bytes if there is no request.
     fake.with("dev/cpu_dma_latency", 2_000_000_000_i32.to_ne_bytes())
 }
 
@@ -188,7 +188,8 @@ proc/700/timerslack_ns: 1
 proc/701/timerslack_ns: 0
 "#;
 
-/// An untuned machine. The real-time program, process 700, prepares nothing.
+/// An untuned machine. The real-time program, process 700, has made none of the usual preparations,
+/// such as locking its memory.
 pub(super) const UNTUNED: &str = r#"
 proc/sys/kernel/osrelease: 6.1.0
 proc/sys/kernel/version: #1 SMP PREEMPT_DYNAMIC Debian
@@ -432,7 +433,7 @@ proc/sys/kernel/sched_rt_runtime_us: 950000
 @task 2 2 kthreadd 2097152 0 0 0-1
 "#;
 
-/// A patched kernel of 2016, without most of the files that the checks read.
+/// A heavily patched kernel of 2016 that lacks most of the files that the checks read.
 pub(super) const OLD_KERNEL: &str = r#"
 proc/sys/kernel/osrelease: 4.9.0-rt
 proc/sys/kernel/version: #1 SMP PREEMPT RT Mon
@@ -444,7 +445,7 @@ proc/sys/kernel/printk: 4 4 1 7
 @task 2 2 kthreadd 2097152 0 0 0-3
 "#;
 
-/// A distribution's real-time kernel without other tuning.
+/// A distribution's real-time kernel on which nothing else was tuned.
 pub(super) const REAL_TIME_KERNEL: &str = r#"
 proc/sys/kernel/osrelease: 6.1.0-rt
 proc/sys/kernel/version: #1 SMP PREEMPT_RT Debian
@@ -452,7 +453,7 @@ sys/kernel/debug/sched/preempt: (full) lazy
 boot/config-6.1.0-rt: CONFIG_PREEMPT_RT=y\nCONFIG_LOCKUP_DETECTOR=y\nCONFIG_CPU_FREQ=y\nCONFIG_CPU_FREQ_DEFAULT_GOV_SCHEDUTIL=y
 "#;
 
-/// Makes a machine from the common lines and `texts`, which replace them.
+/// Makes a machine from the common lines and from `texts`, whose lines replace common ones.
 pub(super) fn with_common(texts: &[&str]) -> FakeRoot {
     let all: Vec<&str> = std::iter::once(COMMON)
         .chain(texts.iter().copied())

@@ -28,7 +28,7 @@ use tardy_run::plan::{Change, Plan, ProbePlan, ThreadEntry, ThreadPlan};
 use tardy_run::record::{RunRecord, SeriesRecord};
 use tardy_samples::rotation::{DiskDivision, RotationRule};
 use tardy_sys::signal::SignalFd;
-use tardy_sys::{affinity, clock, memlock, scoped, signal_handler};
+use tardy_sys::{affinity, clock, memlock, scoped, signal_handler, watched};
 use tardy_tracer::Tracer;
 
 use super::tracing::{self, Recording};
@@ -45,20 +45,23 @@ use crate::measure::watchdog::Watchdog;
 use crate::setup::cpu_latency::CpuLatencyRequest;
 use crate::setup::resume_latency;
 
-/// Capacity of a ring in samples of 24 bytes: 768 KiB. A ring of this size covers a delay of the
-/// recorder of 1.6 s at 20 kHz, and of 32 s at 1 kHz. A busy disk has delayed the recorder for half
-/// a minute.
+/// Capacity of a ring in samples of 24 bytes: 768 KiB. A ring of this size loses no sample if the
+/// recorder is delayed by 1.6 s at 20 kHz, or by 32 s at 1 kHz. On a busy disk, the recorder was
+/// once delayed by half a minute.
 const RING_SAMPLES: usize = 32_768;
 /// Memory that a run may need after it has locked its memory, in bytes: the recorder's histograms
 /// and buffers.
 const LOCKED_BYTES: usize = 32 << 20;
-/// Further memory for each measuring thread, in bytes: its ring and its stack.
+/// Memory that each measuring thread needs in addition, in bytes: its ring and its stack.
 const LOCKED_BYTES_A_THREAD: usize = 2 << 20;
 
 /// Maximum time that loads take to start and to end.
 const AROUND_PHASES: Nanos = Nanos::from_secs(5);
+/// Number of times that a guest's list of free pages shrinks by an eighth: 7/8 to the power of 64
+/// is below 0.0002.
+const PAGE_LIST_REFRESHES: usize = 64;
 
-/// Why the loop of a program is not explained.
+/// The note for a program whose loop cannot be explained.
 const LOOP_UNKNOWN: &str = "the program's loop is not explained: the kernel's trace and this \
                             container use different thread IDs; measure outside the container";
 
@@ -82,8 +85,8 @@ pub(super) struct ActiveRun {
     pub(super) watchdog: Option<Watchdog>,
     pub(super) scheduling: SchedulingWatch,
     pub(super) clocks: ClockWatch,
-    /// Indices of the series without a clock-driven grid. In phases that are counted in cycles, the
-    /// cycles of these series are counted.
+    /// Indices of the series whose cycles are counted in phases whose length is given in cycles:
+    /// the tool's own series without a clock-driven grid (`SeriesPlan::counts_cycles`).
     pub(super) counted: Vec<usize>,
     pub(super) start: Nanos,
     pub(super) before: Snapshot,
@@ -91,7 +94,7 @@ pub(super) struct ActiveRun {
     pub(super) clock_read: Nanos,
     pub(super) settings: Settings,
     pub(super) spool: Option<Spool>,
-    /// Division of the disk budget of `--disk`.
+    /// How the disk budget of `--disk` is divided.
     pub(super) division: Option<DiskDivision>,
 }
 
@@ -211,8 +214,8 @@ pub(super) fn arm(
         .then(|| Watchdog::start(&threads, &plan.housekeeping_cpus, &control))
         .transpose()
         .map_err(system("cannot start the watchdog"))?;
-    // The cycles of a probe without a grid have no fixed length, so a phase that is counted in such
-    // cycles has none, either.
+    // The cycles of a probe without a grid have no fixed length, so the length of such a phase is
+    // not known in advance.
     let has_no_grid =
         |probe: &ProbePlan| probe::find(probe.kind()).is_some_and(|info| !info.has_schedule());
     let is_one_phase = plan.cycles.is_some() && !plan.probes.iter().any(has_no_grid);
@@ -233,13 +236,16 @@ pub(super) fn arm(
             .ok()
             .map(|view| (feed, view))
     });
+    if std::env::var_os(watched::VARIABLE).is_some() {
+        shrink_page_lists();
+    }
     let before = Snapshot::take(root, &plan.measured_cpus);
     let process_cpu_time = clock::process_cpu_time();
-    // Everything is prepared and synced. From here to the first due time, the tool waits for
-    // nothing.
+    // Everything is prepared and synced. From here to the first due time, the tool does not wait
+    // for anything.
     let start = line.wait();
     if !counts_cycles && plan.phases.iter().all(|phase| phase.loads.is_empty()) {
-        // Each grid starts within the first period, so it has exactly length / period due times
+        // Each grid starts within the first period, so exactly length / period of its due times are
         // before this time.
         control.stop_at(start + plan.length());
     }
@@ -354,8 +360,8 @@ fn change_settings(
     })
 }
 
-/// Locks all memory, or none. A lock that leaves no room under the limit would keep the next thread
-/// from being started.
+/// Locks all memory. Unlocks it again if the memory limit then leaves too little room for the run.
+/// Without this room, the next thread could not be started.
 fn lock_memory(threads: usize) -> std::io::Result<()> {
     memlock::lock_all()?;
     memlock::check_room(LOCKED_BYTES + threads * LOCKED_BYTES_A_THREAD).inspect_err(|_| {
@@ -373,7 +379,7 @@ fn note_timer_resolution(warnings: &mut Vec<Warning>) {
     }
 }
 
-/// Makes the control, which stops the run and, on a stop, marks the machine's own trace. Warns if
+/// Makes the control that stops the run and, on a stop, marks the machine's own trace. Warns if
 /// that trace cannot be marked, unless the run records a trace itself (`is_traced`).
 fn control(plan: &Plan, root: &Root, is_traced: bool, warnings: &mut Vec<Warning>) -> Control {
     if plan.stop_above.is_none() {
@@ -402,16 +408,16 @@ fn control(plan: &Plan, root: &Root, is_traced: bool, warnings: &mut Vec<Warning
     )
 }
 
-/// The opened instances of all probes, and the consumers of their series.
+/// All opened probe instances, and the consumers of their series.
 struct OpenPlaces {
     places: Vec<(ThreadEntry, ProbeInstance)>,
     series: Vec<(SeriesPlan, Consumer)>,
 }
 
-/// The properties of a series that are known before the start.
+/// What is known about a series before the start.
 struct SeriesPlan {
     thread: ThreadPlan,
-    /// Index of the series' probe instance among those of all probes.
+    /// Index of the series' probe instance in the list of all instances.
     place: usize,
     name: String,
     info: SeriesInfo,
@@ -423,8 +429,8 @@ struct SeriesPlan {
     least: Nanos,
 }
 
-/// Opens all probes before any thread exists, because process-wide preparation of a probe must
-/// reach all threads.
+/// Opens all probes before any thread exists, because some probes make settings that every thread
+/// of the process must inherit.
 fn open_probes(plan: &Plan) -> Result<OpenPlaces, SessionError> {
     let mut open = OpenPlaces {
         places: Vec::new(),
@@ -497,8 +503,8 @@ fn open_probes(plan: &Plan) -> Result<OpenPlaces, SessionError> {
 fn made_on<T: Send>(cpu: Option<CpuId>, make: impl FnOnce() -> T + Send) -> std::io::Result<T> {
     let bound = || {
         if let Some(cpu) = cpu {
-            // If this thread cannot be bound to the CPU, the measuring thread cannot either, and
-            // reports the error.
+            // If this thread cannot be bound to the CPU, the measuring thread cannot be bound
+            // either, and it reports the error.
             let _ = affinity::set(0, &[cpu.0]);
         }
         make()
@@ -534,7 +540,7 @@ fn launch_threads(
     Ok(measuring)
 }
 
-/// Collects the notes of probes, each text once.
+/// Collects the notes of all probes; equal texts only once.
 fn note_probes(places: &[(ThreadEntry, ProbeInstance)], warnings: &mut Vec<Warning>) {
     for text in places.iter().flat_map(|(_, opened)| &opened.notes) {
         let warning = Warning::Note { text: text.clone() };
@@ -544,8 +550,8 @@ fn note_probes(places: &[(ThreadEntry, ProbeInstance)], warnings: &mut Vec<Warni
     }
 }
 
-/// Adds the warnings of the threads, each once. The threads have the same rights, so a refused
-/// policy gives all of them the same warning.
+/// Adds the warnings of all threads; equal warnings only once. All threads have the same rights, so
+/// they all get the same warning if the kernel refuses a policy.
 fn note_thread_warnings(threads: &[MeasuringThread], warnings: &mut Vec<Warning>) {
     for warning in threads.iter().flat_map(|thread| &thread.warnings) {
         if !warnings.contains(warning) {
@@ -595,8 +601,9 @@ fn prepare_series(
     series.into_iter().map(prepare).collect()
 }
 
-/// Returns times around each end of a phase except the last. Hourly histograms are cut at these
-/// times, so that nearly all samples of a phase are in separate intervals.
+/// Returns three times for each phase except the last: its end, a time just before it, and a time
+/// just after it. Hourly histograms are cut at these times, so that nearly all samples of a phase
+/// are in intervals without samples of other phases.
 fn edges_of_phases(plan: &Plan) -> Vec<Nanos> {
     let ends = plan.phases.iter().scan(plan.warm_up, |end, phase| {
         *end += phase.length;
@@ -615,7 +622,20 @@ fn too_small(least: u64) -> std::io::Error {
     ))
 }
 
-/// Writes the heads of all files, into memory but not yet to the disk.
+/// Makes the kernel shrink each CPU's list of free pages, which the start of this program filled in
+/// a guest of the lab. Otherwise, Linux 6.7 and later shrink the list during the measurement, once
+/// a second by an eighth, with preemption off for half a millisecond (`decay_pcp_high` of
+/// mm/page_alloc.c). Each read of the file shrinks the list once. If the file cannot be read,
+/// nothing happens.
+fn shrink_page_lists() {
+    for _ in 0..PAGE_LIST_REFRESHES {
+        if std::fs::read("/proc/sys/vm/stat_refresh").is_err() {
+            return;
+        }
+    }
+}
+
+/// Writes the heads of all files without waiting until they are on the disk.
 fn begin_series(
     series: Vec<(PreparedSeries, SeriesPlan)>,
     start: Nanos,
@@ -630,9 +650,10 @@ fn begin_series(
 }
 
 impl SeriesPlan {
-    /// Returns whether the number of the series' cycles is counted, instead of following from the
-    /// clock. Loops of other programs are not counted, and series of gaps only if bins count the
-    /// gaps below the parameter `least`.
+    /// Returns whether the recorder counts the cycles of the series. If the series has a grid, the
+    /// number of cycles follows from the clock instead. Cycles of other programs' loops are not
+    /// counted. For a probe of gaps, cycles are counted only if the ring counts gaps below the
+    /// parameter `least` in bins.
     fn counts_cycles(&self) -> bool {
         self.is_of_the_tool()
             && (matches!(
@@ -647,7 +668,7 @@ impl SeriesPlan {
     }
 
     /// Returns whether each sample of the series is an interval in which a thread waits or gets no
-    /// CPU. Interval errors and skews are differences instead.
+    /// CPU. Samples of interval errors and of skews are differences instead of intervals.
     fn is_a_wait(&self) -> bool {
         !matches!(
             self.info.kind,
@@ -655,7 +676,7 @@ impl SeriesPlan {
         )
     }
 
-    /// Returns when samples of the series are due, in a run that starts at `start`.
+    /// Returns the schedule of the series' due times in a run that starts at `start`.
     fn schedule(&self, start: Nanos) -> Schedule {
         match (self.grid, self.thread.at(start).schedule) {
             (Some(grid), _) => {

@@ -1,4 +1,4 @@
-//! Turns ended threads into the closed folder, and restores everything.
+//! After the threads have ended, closes the run's folder and restores everything.
 
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
@@ -29,7 +29,7 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
     let mut scheduling = armed.scheduling;
     let mut clocks = armed.clocks;
     let threads = join(armed.threads, &mut scheduling, &mut record.warnings)?;
-    // This last check finds clock steps since the previous check.
+    // This last check finds clock steps that happened after the previous check.
     clocks.update(Nanos(clock::monotonic()), &[]);
     record.warnings.extend(clocks.into_warnings());
     record.warnings.extend(armed.control.take_warnings());
@@ -37,7 +37,7 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
     let WatchdogFindings { ended, starved } =
         armed.watchdog.map(Watchdog::stop).unwrap_or_default();
     let before = std::mem::replace(&mut record.scheduling_changes, scheduling.into_changes());
-    // The watchdog itself changed the scheduling of these threads.
+    // The watchdog itself changed the scheduling of these threads, so this change needs no warning.
     record
         .scheduling_changes
         .retain(|change| !ended.contains(&change.cpu) && !starved.contains(&change.cpu));
@@ -60,7 +60,7 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
         state = State::Stopped;
     }
     // The keeper must end before the last histograms and the last record are written, so that none
-    // of its files replaces them.
+    // of the keeper's files replaces them.
     armed.keeper.finish();
     drop(armed.metrics);
     let series = armed
@@ -72,7 +72,8 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
         record.add_series_of(earlier);
     }
     if let Some(mut threshold) = threshold {
-        // If the run continues above the threshold, the last samples may still cause actions.
+        // If the run continues after a latency above the threshold, the last samples may still
+        // cause actions.
         if threshold.goes_on() {
             let worst = series
                 .iter()
@@ -81,7 +82,8 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
         }
         record.warnings.extend(threshold.finish());
     }
-    // The tracer ends after the recorder, because the recorder passes on the last samples.
+    // The tracer ends after the recorder, because the recorder passes the last samples to the
+    // tracer.
     if let Some(tracer) = armed.tracer {
         tracing::finish(tracer, &mut record);
     }
@@ -167,7 +169,7 @@ fn join(
 }
 
 /// Records the counts of the series, and the caveats that follow from them. Caveats that depend on
-/// the samples are found when the samples are read.
+/// the samples are found later, when somebody reads the samples.
 pub(in crate::measure) fn note_series(
     series: &[SeriesRecorder],
     start: Nanos,

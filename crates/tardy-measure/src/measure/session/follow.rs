@@ -22,20 +22,19 @@ use crate::measure::service::{ServiceManager, ServiceNotifier};
 use crate::measure::state_log::StateLog;
 use crate::measure::threshold::Threshold;
 
-/// Maximum time between two checks for threads that ended early.
+/// Maximum time between two checks whether threads have ended early.
 const LOOK: Nanos = Nanos::from_millis(250);
 
-/// Maximum time between two checks when threads may end at any moment.
+/// Maximum time between two such checks when threads may end at any moment.
 const LOOK_AT_END: Nanos = Nanos::from_millis(10);
 
-/// Maximum time for the loads of the run's last phase to stop, before they are killed.
+/// How long the loads of the last phase may take to stop before they are killed.
 const LAST_LIMIT: Nanos = Nanos::from_secs(1);
 
-/// Extra time for the guardian's answer after its time is over, because the whole machine may have
-/// been stopped meanwhile.
+/// Extra time for the guardian's answer, because the whole machine may have been stopped meanwhile.
 const LAST_CHANCE: Nanos = Nanos::from_millis(500);
 
-/// Why loads are missing if their guardian is stopped, frozen, or without a CPU.
+/// Reason why loads are missing: their guardian is stopped, frozen, or without a CPU.
 const NO_ANSWER: &str = "the load supervisor did not answer and was killed: it was stopped, or \
                          got no CPU time";
 
@@ -43,7 +42,7 @@ const NO_ANSWER: &str = "the load supervisor did not answer and was killed: it w
 pub(super) struct StoppedRun {
     pub(super) armed: ActiveRun,
     pub(super) state: State,
-    /// Actions that may still follow from the last latencies.
+    /// The actions of `--on-threshold`, which the last samples may still trigger.
     pub(super) threshold: Option<Threshold>,
 }
 
@@ -113,8 +112,8 @@ pub(super) fn follow(
         follower.wait()?;
         follower.take_signals(Nanos(clock::monotonic()))?;
         follower.take_events(Nanos(clock::monotonic()));
-        // This must come after the events, because a phase starts after the end of the previous
-        // phase's loads.
+        // The steps below must come after the events, because a phase starts after the end of the
+        // previous phase's loads.
         let now = Nanos(clock::monotonic());
         follower.count_cycles(now);
         follower.step(now, root)?;
@@ -185,7 +184,7 @@ pub(super) fn follow(
     })
 }
 
-/// If a service manager started the tool, notifies it that the run measures.
+/// If a service manager started the tool, tells it that the run has started to measure.
 fn service(armed: &ActiveRun) -> Result<Option<ServiceNotifier>, SessionError> {
     let Some(manager) = ServiceManager::of_this_process() else {
         return Ok(None);
@@ -208,13 +207,13 @@ impl Follower {
             .all(crate::measure::threads::MeasuringThread::is_finished)
     }
 
-    /// Returns whether the only phase has started and lasts until all threads have ended, each
-    /// after its own number of cycles. Threads without a schedule take longer than that number of
+    /// Returns whether the run has a single phase that has started and ends when each thread has
+    /// completed its number of cycles. Threads without a schedule take longer than that number of
     /// periods.
     fn ends_with_threads(&self) -> bool {
         let plan = &self.armed.record.plan;
-        // Loops of other programs and players count no cycles. For them, the phase has the length
-        // of this number of periods.
+        // Players and other programs' loops do not count cycles. If the run has one of these, the
+        // phase lasts for the given number of periods instead.
         let counts = |probe: &ProbePlan| {
             probe::find(probe.kind()).is_some_and(|info| info.cycles == Cycles::Own)
         };
@@ -274,13 +273,15 @@ impl Follower {
                 // The write that caused the signal also returns an error, and its caller handles
                 // the error.
                 signal::FILE_LIMIT | signal::PIPE => {}
-                // cyclictest also prints a snapshot for its monitor on the second signal.
+                // Both signals print the status: cyclictest uses the second one for a snapshot for
+                // its monitor, so it is accepted, too.
                 signal::USER_1 | signal::USER_2 => {
                     self.live
                         .tell_status(now, &self.armed.record, &self.armed.recorder.progress())
                 }
-                // A SCHED_DEADLINE thread that used up its runtime gets this signal, too. A probe
-                // that never sleeps is then left to the watchdog.
+                // The kernel also sends this signal to a SCHED_DEADLINE thread that used up its
+                // runtime. In a run with such a thread, only the watchdog stops a probe that never
+                // sleeps.
                 signal::CPU_LIMIT if self.throttled().is_some() => self.overruns += 1,
                 signal::CPU_LIMIT => self.stop(State::EndedByWatchdog),
                 // An endless run is complete when the user stops it.
@@ -300,7 +301,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Returns the probe that the kernel throttles; `None` if the kernel throttles no probe.
+    /// Returns a probe that the kernel throttles; `None` if there is none.
     fn throttled(&self) -> Option<&ProbePlan> {
         self.armed
             .record
@@ -319,7 +320,7 @@ impl Follower {
         }
     }
 
-    /// Notifies the service manager that the run ends. Further calls do nothing.
+    /// Tells the service manager that the run ends. Further calls do nothing.
     fn end_service(&mut self) {
         if let Some(service) = self.service.take() {
             service.finish();
@@ -353,7 +354,7 @@ impl Follower {
             .lose(phase, gone_at, cause, &mut self.armed.record);
     }
 
-    /// Ends the loads that worked until the run's end, and collects their last reports.
+    /// Ends the loads that worked until the end of the run, and collects their last reports.
     fn end_loads(&mut self) -> Result<(), SessionError> {
         let phase = self.timeline.records().len().saturating_sub(1);
         if !self.loads.are_gone() {
@@ -363,7 +364,7 @@ impl Follower {
         self.give_up_loads()
     }
 
-    /// Waits until the loads are gone, but no longer than `limit`.
+    /// Waits until the loads are gone, or until `limit` has passed.
     fn wait_for_loads(&mut self, limit: Nanos) -> Result<(), SessionError> {
         let deadline = Nanos(clock::monotonic()) + limit;
         while !self.loads.are_gone() {
@@ -379,7 +380,8 @@ impl Follower {
         Ok(())
     }
 
-    /// Continues without loads that should have ended but did not confirm this.
+    /// Continues without loads that should have ended, because the guardian did not confirm that
+    /// they did.
     fn give_up_loads(&mut self) -> Result<(), SessionError> {
         self.wait_for_loads(LAST_CHANCE)?;
         if !self.loads.are_gone() {
@@ -388,7 +390,8 @@ impl Follower {
         Ok(())
     }
 
-    /// Asks the loads of a phase to stop. The guardian kills the remaining ones after `within`.
+    /// Asks the loads of a phase to stop. After the time `within`, the guardian kills those that
+    /// still exist.
     fn finish(&mut self, phase: usize, within: Nanos) {
         self.loads.ask(phase, Nanos(clock::monotonic()));
         if self.loads.is_lost() {
@@ -408,8 +411,9 @@ impl Follower {
         while let Some(step) = self.timeline.step(now) {
             match step {
                 Step::Done(end) => {
-                    // Threads whose end is set by the clock have already reached it. This must come
-                    // first, so that the tool's final work is not measured.
+                    // A thread that ends at a fixed time has already reached that time. The other
+                    // threads must be stopped first, so that they do not measure the tool's final
+                    // work.
                     self.armed.control.stop_at(end);
                     self.note_busy(root);
                     return Ok(());
@@ -418,8 +422,8 @@ impl Follower {
                     watched::say::<{ watched::PHASE }>();
                     self.note_busy(root);
                     self.begin(phase);
-                    // With a fixed end, the number of due times equals the number of periods in the
-                    // length, whenever the clock is read.
+                    // If the end is fixed, the number of due times is the length divided by the
+                    // period, no matter when the clock is read.
                     if let Some(end) = self
                         .timeline
                         .end()
@@ -429,8 +433,9 @@ impl Follower {
                     }
                 }
                 Step::End { phase, within } => {
-                    // The record is not written now: the load's recorded working time lasts until
-                    // the workers see the request to stop, and a write would disturb it.
+                    // The record is not written now, because a write would disturb the measurement.
+                    // The load's recorded working time lasts until the workers see the request to
+                    // stop.
                     self.finish(phase, within);
                     continue;
                 }
@@ -460,16 +465,17 @@ impl Follower {
         }
     }
 
-    /// Requests that the current record be written.
+    /// Requests that the current record be written later.
     fn keep_record(&self) {
         // On a full disk the older record stays. Space is reserved for the final record.
         let (path, content) = self.armed.folder.encoded(&self.armed.record);
         self.armed.keeper.keeper().replace(&path, content);
     }
 
-    /// Publishes the start in advance, including the first phase if it starts at once and has no
-    /// loads. The tool is then idle in the first periods. Otherwise its work would be visible on a
-    /// machine with one CPU and a kernel that does not preempt its system calls.
+    /// Stores the start of the run in its record in advance, and also the start of the first phase
+    /// if this phase starts at once and has no loads. The tool therefore has no work in the first
+    /// periods. Otherwise, this work would delay samples on a machine with one CPU and a kernel
+    /// that does not preempt system calls.
     fn prepare_first_phase(&mut self, root: &Root) {
         let plan = &self.armed.record.plan;
         if plan.warm_up == Nanos::ZERO

@@ -11,25 +11,26 @@ use tardy_run::record::{LoadWork, RunRecord};
 
 use tardy_loads::guardian::{LoadEnd, LoadEvent};
 
-/// If a load was missing for at least 1 / `UNLOADED_PART` of a phase's time, the phase is not
-/// considered to be under load.
+/// A phase is not considered to be under load if a load was missing for at least 1 /
+/// `UNLOADED_PART` of its time.
 const UNLOADED_PART: i64 = 10;
 
-/// A worker of a load in a phase: phase, load, and CPU if the load has a worker for each CPU.
+/// Identifies a worker of a load: its phase, its load, and its CPU if the load has a worker for
+/// each CPU.
 type Part = (usize, String, Option<CpuId>);
 
 /// The loads of a run in progress.
 #[derive(Debug, Default)]
 pub(super) struct Loads {
-    /// Number of loads of the current phase that are not gone.
+    /// Number of loads of the current phase that still exist.
     left: usize,
     /// When each worker last sent a report.
     signs: BTreeMap<Part, Nanos>,
     /// When the loads of each phase were asked to stop.
     asked: BTreeMap<usize, Nanos>,
-    /// Loads that died, with their phases, and how they died.
+    /// Loads that died: their phases, and how they died.
     deaths: BTreeMap<(usize, String), String>,
-    /// The phase from which on loads are missing, and why.
+    /// The first phase in which loads are missing, and why they are missing.
     lost: Option<(usize, String)>,
 }
 
@@ -101,7 +102,7 @@ impl Loads {
                 died,
             } => {
                 let phase = phase as usize;
-                // A worker that died before it worked has no working time.
+                // If a worker died before it worked, it has no working time.
                 if let Some(work) = record
                     .load_work
                     .iter_mut()
@@ -119,8 +120,8 @@ impl Loads {
                 self.left = self.left.saturating_sub(1);
                 match how {
                     LoadEnd::Finished | LoadEnd::Killed => {}
-                    // The other loads of the phase run without this one, so the time of its single
-                    // attempt is removed.
+                    // The phase continues with its other loads, so the working time of this load,
+                    // which tried only once, is removed.
                     LoadEnd::Absent => record
                         .load_work
                         .retain(|work| work.phase != phase as usize || work.load != load),
@@ -155,7 +156,7 @@ impl Loads {
     }
 
     /// Records that loads are missing from `phase` on. `gone_at` is when they went missing, if
-    /// known. Otherwise each worker ends at its last report.
+    /// known. If it is unknown, each worker's working time ends at its last report.
     pub(super) fn lose(
         &mut self,
         phase: usize,
@@ -180,7 +181,7 @@ impl Loads {
         }
     }
 
-    /// Returns a warning about the part of the planned time under load that was lost because loads
+    /// Returns a warning that states how much of the planned time under load was lost because loads
     /// died or failed.
     pub(super) fn shortfall(&self, record: &RunRecord) -> Option<Warning> {
         let (mut unloaded, mut planned, mut is_worth_telling) = (Nanos::ZERO, Nanos::ZERO, false);
@@ -247,8 +248,8 @@ impl Loads {
     }
 }
 
-/// Returns whether all operations of the load in the phase failed. Only such a load is considered
-/// to fail: a worker that is slow to start also has failures, but few of them.
+/// Returns whether all operations of the load in the phase failed. Only then is the load considered
+/// to have failed, because a worker that is slow to start also has a few failures.
 fn only_failed(record: &RunRecord, phase: usize, load: &str) -> bool {
     let mut work = record
         .load_work

@@ -16,7 +16,7 @@ use tardy_tracer::{FollowedLoop, FollowedSeries, NotTraced, Options, Tracer};
 use tardy_probes::probe::{self, Cycles};
 use tardy_probes::recording::series::PreparedSeries;
 
-/// A recording that can start, because tracefs is available.
+/// A recording that can be started, because tracefs is available.
 pub(super) struct Recording {
     tracefs: Tracefs,
     instance: String,
@@ -41,7 +41,7 @@ pub(super) fn prepare(plan: &Plan, root: &Root, warnings: &mut Vec<Warning>) -> 
 }
 
 impl Recording {
-    /// Returns how to remove the tracefs instance, for the journal of changes.
+    /// Returns the change that removes the tracefs instance, for the journal of changes.
     pub(super) fn undo(&self) -> Undo {
         Undo::RemoveTraceInstance(self.instance.clone())
     }
@@ -56,7 +56,7 @@ impl Recording {
         let has_loops = record.plan.probes.iter().any(|probe| {
             probe::find(probe.kind()).is_some_and(|info| info.cycles == Cycles::OfAProgram)
         });
-        // A measured program may also use the tool's CPUs.
+        // A measured program may also use the tool's CPUs, so they are traced, too.
         let measured = record.plan.measured_cpus.iter();
         let cpus = measured
             .chain(record.plan.housekeeping_cpus.iter().filter(|_| has_loops))

@@ -1,5 +1,5 @@
-//! Plays silence on a sound card. Writes ahead as a player does, and takes the audible time from
-//! the card's pointer.
+//! Plays silence on a sound card, writing sound ahead of playback as a player does. Computes from
+//! the card's pointer which sound is audible at a given time.
 
 use std::io;
 
@@ -47,7 +47,7 @@ impl CardSound {
             .map_err(|error| self.named(error))
     }
 
-    /// Stops playback. Returns a note about xruns and the card's clock.
+    /// Stops playback. Returns a note about the xruns and the rate of the card's clock.
     pub(super) fn finish(self) -> String {
         let stopped = self.card.playback.stop();
         let (tally, name) = (self.pointer.tally(), &self.card.name);
@@ -72,7 +72,7 @@ impl CardSound {
         format!("media: {name} had {xruns}{pace}{failed}")
     }
 
-    /// Writes as much silence as fits. Returns false if the card stopped.
+    /// Writes as much silence as fits into the buffer. Returns false if the card stopped.
     fn write(&self) -> io::Result<bool> {
         match self.card.playback.write(&self.silence) {
             Ok(_) => Ok(true),

@@ -1,5 +1,5 @@
-//! The modelled audio device. The device plays written sound at the pace of the clock, and pauses
-//! when all of the sound is played. Like a device driver, it reports its progress in whole samples.
+//! A model of an audio device. The model plays written sound at the pace of the clock, and pauses
+//! when it has played all of it. Like a device driver, it reports its progress in whole samples.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use tardy_core::units::Nanos;
 
 use super::player::Sound;
 
-/// The state of playback: the duration played so far, and the duration written ahead.
+/// The state of playback: how much sound was played and how much is written ahead.
 #[derive(Debug)]
 pub(super) struct AudioClock {
     /// When playback last started or resumed.
@@ -56,7 +56,8 @@ impl Sound for AudioClock {
     /// Returns the position in whole played samples; below zero before the start.
     fn position(&mut self, now: Nanos) -> io::Result<Nanos> {
         let samples = (i128::from(self.exact(now).get()) * self.rate).div_euclid(SECOND);
-        // Rounded up, because a time rounded down would be read back as one sample less.
+        // The time is rounded up, because reading a time that was rounded down would give one
+        // sample less.
         Ok(Nanos(
             (samples * SECOND + self.rate - 1).div_euclid(self.rate) as i64,
         ))

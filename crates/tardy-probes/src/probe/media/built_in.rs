@@ -1,5 +1,5 @@
-//! The built-in player as a probe: its loop on the machine's own clock, its rings, and the choice
-//! of its audio clock.
+//! The built-in player as a probe: runs the player's loop on the machine's own clock, with its
+//! rings and the selected audio clock.
 
 use std::io;
 
@@ -33,7 +33,7 @@ const CARD_FRAME: SeriesInfo = SeriesInfo {
     ..FRAME
 };
 
-/// The machine's own clock and sleep.
+/// The clock and the sleep of this machine.
 struct RealTime;
 
 impl Time for RealTime {
@@ -106,8 +106,8 @@ fn open_card(opening: OpenContext<'_>, card: Card) -> io::Result<ProbeInstance> 
     })
 }
 
-/// Returns the player's thread. `begin` makes the sound, which starts at the first frame's due
-/// time; `end` receives the sound after the last frame.
+/// Makes the player's thread. `begin` makes the sound device, whose playback starts at the first
+/// frame's due time; `end` receives the device after the last frame.
 fn member<S: Sound>(
     mut opening: OpenContext<'_>,
     delay: Option<Delay>,

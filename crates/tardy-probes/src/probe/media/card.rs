@@ -46,7 +46,8 @@ pub(super) enum CardError {
 
 /// Number of periods in a buffer. The device interrupts once per period.
 const PERIODS: u32 = 4;
-/// Sample formats whose silence is zeros. The first one that the device supports is used.
+/// Sample formats in which silence is all zero bytes. The first one that the device supports is
+/// used.
 const FORMATS: [Format; 4] = [
     Format::S16Le,
     Format::S32Le,
@@ -220,8 +221,9 @@ fn settle(playback: &mut Playback, rate: u64, buffer: Nanos) -> io::Result<Shape
     })
 }
 
-/// Returns the space with the quantity fixed to one value: the wanted value if the device has it,
-/// otherwise the next higher one, otherwise the next lower one.
+/// Returns the space with the quantity fixed to one value. This is the wanted value if the device
+/// supports it, otherwise the next higher value, or the next lower one if no higher one is
+/// supported.
 fn nearest(
     playback: &Playback,
     space: Space,

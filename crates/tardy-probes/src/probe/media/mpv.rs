@@ -20,16 +20,18 @@ use tardy_sys::{clock, process};
 use super::timeline::{Fate, statistic};
 
 pub(super) const PROGRAM: &str = "mpv";
-/// Maximum time for an answer: a player that starts on a loaded machine has many libraries to read.
+/// How long mpv may take to answer. This is long, because a player on a loaded machine needs much
+/// time to load its many libraries.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Number of queries of mpv's clock. The query with the fastest answer is used.
+/// How often mpv's clock is queried to determine its offset. The query with the fastest answer is
+/// used.
 const CLOCK_TRIES: u64 = 9;
 /// How long a thread of the player may run at a real-time priority without blocking, in us. After
 /// this time the kernel ends the player.
 const RUNAWAY_MICROS: u64 = 2_000_000;
-/// IDs of requests, which mpv repeats in its answers and events. SKEW and POSITION stand for the
-/// observed properties. CLOCK is the first query of the clock, and the ID of each further query is
-/// larger by ASKED. All other requests have the ID ASKED.
+/// IDs of requests, which mpv repeats in its answers and events. SKEW and POSITION are the IDs of
+/// the observed properties. CLOCK is the ID of the first query of the clock, and the ID of each
+/// further query is larger by ASKED. All other requests have the ID ASKED.
 const SKEW: u64 = 1;
 const POSITION: u64 = 2;
 const CLOCK: u64 = 3;
@@ -47,9 +49,9 @@ pub(super) struct Orders<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PlayerLine {
-    /// The fate of the next frame.
+    /// What happened to the next frame.
     Fate(Fate),
-    /// The skew of the frame at this time of the clip.
+    /// The skew of the frame at `position` in the clip.
     Skew { position: Nanos, skew: Nanos },
 }
 
@@ -65,7 +67,7 @@ pub(super) struct Mpv {
     offset: Nanos,
     /// Uncertainty of the offset.
     pub(super) clock_error: Nanos,
-    /// The unit of the player's time stamps in ns: 1000 in versions that use us.
+    /// Length of the unit of the player's time stamps, in ns: 1000 in versions that use us.
     pub(super) stamp_unit: Nanos,
     is_unit_known: bool,
     /// The last reported skew; absent before the first frame, and without sound.
@@ -77,7 +79,7 @@ impl Mpv {
     /// Starts the player, which at once plays an endless clip.
     ///
     /// # Errors
-    /// Returns errors of starting the player, and an error if it ends or does not answer.
+    /// Returns an error if the player cannot be started, ends, or does not answer.
     pub(super) fn start(program: &Path, orders: &Orders<'_>) -> io::Result<Self> {
         let (socket, its_socket) = UnixStream::pair()?;
         let (statistics, its_statistics) = io::pipe()?;
@@ -133,8 +135,8 @@ impl Mpv {
             is_over: false,
         };
         player.find_clock()?;
-        // The skew is observed first. Skew and position change together, and the player reports
-        // them in the order of these requests.
+        // The skew is requested first. Skew and position change together, and the player reports
+        // them in the order of these requests, so the skew is known when its position arrives.
         player.tell(SKEW, json!(["observe_property", SKEW, "avsync"]))?;
         player.tell(POSITION, json!(["observe_property", POSITION, "time-pos"]))?;
         Ok(player)
@@ -198,8 +200,8 @@ impl Mpv {
         while begin.elapsed() < PATIENCE {
             wait_readable(&[self.socket.as_fd()], 100)?;
             let is_open = self.from_socket.read(&mut self.socket)?;
-            // Reports of frames are ignored here, because they are from before or after the run.
-            // The skew is remembered, because the player reports it only when it changes.
+            // Reports about frames are ignored here, because these frames are shown before or after
+            // the run. The skew is remembered, because the player reports it only when it changes.
             while let Some(line) = self.from_socket.next() {
                 let answer: Value = serde_json::from_str(&line).unwrap_or(Value::Null);
                 if answer["request_id"].as_u64() == Some(id) && answer.get("event").is_none() {
@@ -220,8 +222,8 @@ impl Mpv {
         ))
     }
 
-    /// Waits at most `millis` ms for reports of the player, and passes them on. Returns false once
-    /// the player has ended and everything was read.
+    /// Waits for reports of the player for at most `millis` ms, and passes them on. Returns false
+    /// once the player has ended and everything was read.
     ///
     /// # Errors
     /// Returns an error if the reports cannot be read.
@@ -259,8 +261,8 @@ impl Mpv {
         Ok(is_open)
     }
 
-    /// Handles the report of a changed property. The skew is kept until its position in the clip is
-    /// reported.
+    /// Handles the report of a changed property. A skew is stored until the report of its position
+    /// in the clip arrives.
     fn said(&mut self, line: &str) -> Option<PlayerLine> {
         let message: Value = serde_json::from_str(line).ok()?;
         if message["event"] != "property-change" {
@@ -282,8 +284,8 @@ impl Mpv {
         }
     }
 
-    /// Converts a time stamp of the statistics to the run's clock. Time stamps are in us up to mpv
-    /// 0.36, in ns since then. The player's clock starts at 10 s in both cases.
+    /// Converts a time stamp in the statistics to the run's clock. Time stamps are in us up to mpv
+    /// 0.36, in ns since then. The player's clock starts at 10 s in all versions.
     fn on_the_runs_clock(&mut self, stamp: i64) -> Nanos {
         if !self.is_unit_known {
             let its_micros = (Nanos(clock::monotonic()) - self.offset).get() / 1000;
@@ -325,8 +327,8 @@ impl Mpv {
         }
     }
 
-    /// Waits up to 5 s for the end of the player, which was requested or seen before. Kills the
-    /// player if it is still running then.
+    /// Waits up to 5 s until the player ends; it was asked to, or has been seen to end. If the
+    /// player is still running then, kills it.
     ///
     /// # Errors
     /// Returns an error if the program cannot be waited for or killed.

@@ -17,7 +17,8 @@ pub(super) trait Time {
 
 /// The sound, which is written ahead of playback and serves as the clock of the picture.
 pub(super) trait Sound {
-    /// Writes sound ahead of playback at `now`. A device that ran empty resumes here.
+    /// Writes sound ahead of playback at `now`. If the device ran out of sound, playback resumes
+    /// here.
     fn fill(&mut self, now: Nanos) -> io::Result<()>;
 
     /// Returns the position in the sound that is audible at `now`.
@@ -75,11 +76,11 @@ impl<S: Sound> Player<S> {
         self.first + self.period * self.frame
     }
 
-    /// Plays until `is_over` returns true for the next frame's due time and the current time, or
-    /// `go_on` returns false for a sample of the skew.
+    /// Plays until `is_over`, called with the next frame's due time and the current time, returns
+    /// true, or `go_on` returns false for a sample of the skew.
     ///
     /// # Errors
-    /// Returns errors of sleeping, and of the sound.
+    /// Returns an error if sleeping or the sound output fails.
     pub(super) fn play(
         &mut self,
         time: &mut impl Time,
@@ -104,8 +105,8 @@ impl<S: Sound> Player<S> {
         Ok(())
     }
 
-    /// Shows the frame that is due at `video` within the film, and advances to the next frame that
-    /// is not too late.
+    /// Shows the frame whose time in the film is `video`, and advances to the next frame that is
+    /// not too late.
     fn show(&mut self, video: Nanos, now: Nanos) -> io::Result<Sample> {
         let heard = self.sound.position(now)?;
         if let Some(before) = self.shown.replace(now) {
@@ -178,7 +179,7 @@ mod tests {
         samples
     }
 
-    /// Plays this many frames. Returns the samples of the skew, the inter-frame errors, and the
+    /// Plays `frames` frames. Returns the samples of the skew, the inter-frame errors, and the
     /// first due time after them.
     fn played(
         frames: i64,
@@ -249,8 +250,8 @@ mod tests {
 
     #[test]
     fn frames_that_are_a_period_late_are_dropped_and_a_long_stall_stops_the_sound() {
-        // A delay of 3.5 periods: three frames passed, and the 200 ms of sound written ahead
-        // sufficed.
+        // After a delay of 3.5 periods, three frames have passed, and the 200 ms of sound written
+        // ahead sufficed.
         let (skews, _, next) = played(30, None, |sleep| if sleep == 10 { 116_666_666 } else { 0 });
         assert_eq!(
             (skews[10].latency, skews[10].skipped),
@@ -266,8 +267,8 @@ mod tests {
             next,
             "every frame was shown or dropped"
         );
-        // A delay of one second: the sound ended 200 ms after it was last written, so the skew is
-        // at most that.
+        // A delay of one second: playback ended 200 ms after sound was last written, so the skew is
+        // at most 200 ms.
         let (skews, _, _) = played(
             30,
             None,

@@ -32,9 +32,10 @@ pub(super) struct Tally {
     pub(super) silent: Nanos,
     /// Duration of sound played between readings, according to the pointer at its nominal rate.
     played: Nanos,
-    /// This duration, according to the time stamps of the readings.
+    /// The same duration according to the time stamps of the readings.
     took: Nanos,
-    /// Maximum difference between the pointer's progress and an even pace, between two readings.
+    /// Maximum difference, over all pairs of consecutive readings, between the pointer's progress
+    /// and an even pace.
     pub(super) uneven_max: Nanos,
 }
 
@@ -52,9 +53,8 @@ impl Pointer {
         }
     }
 
-    /// Returns the time of the sound that is audible at `now`: the pointer's position at its time
-    /// stamp, extrapolated to `now` at the nominal rate. The result is never beyond the written
-    /// sound.
+    /// Returns which sound is audible at `now`: the pointer's position at its time stamp,
+    /// extrapolated to `now` at the nominal rate. The result is never beyond the written sound.
     pub(super) fn heard(&mut self, status: &Status, now: Nanos) -> Nanos {
         let end = self.time_of(i128::from(self.before) + i128::from(status.written));
         if status.state == State::Underrun {

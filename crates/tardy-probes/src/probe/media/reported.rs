@@ -1,5 +1,5 @@
-//! A real player as a probe. Its reports for each frame become samples; their series are separate
-//! from those of the simulated player.
+//! A real player as a probe. The player's reports for each frame become samples; their series are
+//! separate from those of the simulated player.
 
 use std::collections::VecDeque;
 use std::io;
@@ -34,9 +34,9 @@ const REPORTED_FRAME: SeriesInfo = SeriesInfo {
 /// Number of frames that must have been shown before the run starts. The first frames are late,
 /// because the player is still opening its outputs.
 const FIRST_FRAMES: usize = 10;
-/// Maximum time until these frames are shown.
+/// How long the player may take to show these frames.
 const START_MAX: Nanos = Nanos::from_secs(30);
-/// Maximum wait for the last frames' statistics after the run. The player writes statistics in
+/// How long to wait for the last frames' statistics after the run. The player writes statistics in
 /// blocks of 4 KiB.
 const PATIENCE: Nanos = Nanos::from_secs(1);
 const LOOK_MILLIS: i32 = 10;
@@ -80,8 +80,8 @@ pub(super) fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     };
     let wanted = orders.policy;
     let run: Run = Box::new(move |ready| {
-        // The listener has a separate thread that exists before the start, because the tool counts
-        // the page faults of the current thread as those of a measuring thread.
+        // The listener runs in a separate thread, which exists before the start, because the tool
+        // counts page faults of the current thread as those of a measuring thread.
         std::thread::scope(|scope| {
             let (go, gone) = std::sync::mpsc::sync_channel::<(Film, &Control)>(1);
             let plan = thread.clone();
@@ -116,7 +116,8 @@ pub(super) fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
             watched.inspect_err(|_| begin.control.stop_at(Nanos(clock::monotonic())))
         })
     });
-    // The planned policy is for the player. This thread only waits, so it stays an ordinary task.
+    // The planned policy is for the player. This thread only waits for the listener, so it stays an
+    // ordinary task.
     let member = Member {
         policy: sched::Policy::Other { nice: 0 },
         is_watched: false,
@@ -142,7 +143,7 @@ fn start_on<T>(cpu: Option<u32>, start: impl FnOnce() -> io::Result<T>) -> io::R
     started
 }
 
-/// Waits until [`FIRST_FRAMES`] frames were shown. Returns when the clip's first frame was due,
+/// Waits until [`FIRST_FRAMES`] frames were shown. Returns the due time of the clip's first frame,
 /// computed from the frame that was least late.
 fn watch_first_frames(
     player: &mut Mpv,
@@ -185,8 +186,8 @@ fn watch_first_frames(
     Ok(first_due)
 }
 
-/// Adds a report of the player to the timeline. If it reports the fate of a frame (shown or
-/// dropped), also adds this to `fates`.
+/// Adds a report of the player to the timeline. If it states whether a frame was shown or dropped,
+/// also adds this to `fates`.
 fn hear(said: PlayerLine, timeline: &mut Timeline, period: Nanos, fates: &mut VecDeque<Fate>) {
     match said {
         PlayerLine::Fate(fate) => {
@@ -239,7 +240,7 @@ struct Film {
 }
 
 impl Film {
-    /// Adds a frame to the series. Returns false if the frame is past the end.
+    /// Adds a frame to the series. Returns false if the frame is due after the end of the series.
     fn take(&mut self, frame: Frame, plan: &ThreadPlan, control: &Control) -> bool {
         let due = self.first_due + self.period * frame.number;
         if due < self.next_due {
@@ -268,8 +269,8 @@ impl Film {
             return true;
         };
         if self.skew.take(due, due + skew).is_err() {
-            // This does not happen: due times are computed from frame numbers, so they are on the
-            // grid.
+            // This cannot happen, because due times are computed from frame numbers and are
+            // therefore on the grid.
             self.skew.lose(1);
         }
         if plan.stop_above.is_some_and(|stop_above| skew > stop_above) {

@@ -3,13 +3,13 @@
 //!
 //! The player sends statistics and properties separately. The statistics have no frame numbers, but
 //! contain every frame in order. The properties have numbers, but two quick changes of a property
-//! are reported once.
+//! are reported only once.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use tardy_core::units::Nanos;
 
-/// The fate of a frame.
+/// Whether a frame was shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     /// The frame was shown, at this time on the run's clock.
@@ -18,7 +18,7 @@ pub(super) enum Fate {
     Dropped,
 }
 
-/// A frame about which no further report is expected.
+/// A frame whose reports are complete, or about which no more reports are expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Frame {
     /// Number of the frame in the clip, from 0.
@@ -28,7 +28,7 @@ pub(super) struct Frame {
     pub(super) skew: Option<Nanos>,
 }
 
-/// Frames that wait for further reports.
+/// Frames about which further reports are expected.
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
     /// Number of the first waiting frame.
@@ -37,8 +37,8 @@ pub(super) struct Timeline {
     skews: BTreeMap<i64, Nanos>,
 }
 
-/// Maximum number of frames that wait for their skew. A player that reports no skew must not delay
-/// the frames forever.
+/// Maximum number of frames that wait for their skew. If the player reports no skew, frames must
+/// not wait for it forever.
 const WAITING_MAX: usize = 256;
 
 impl Timeline {
@@ -47,16 +47,16 @@ impl Timeline {
         self.waiting.push_back(fate);
     }
 
-    /// Records the reported skew of a frame. A report about a frame that was already passed on is
-    /// ignored.
+    /// Records the skew that the player reported for a frame. Ignores the report if the frame was
+    /// already passed on.
     pub(super) fn skew(&mut self, number: i64, skew: Nanos) {
         if number >= self.number {
             self.skews.insert(number, skew);
         }
     }
 
-    /// Returns the next frame in order, once its skew has arrived or can no longer arrive. With
-    /// `is_over`, does not wait for the skew.
+    /// Returns the next frame in order, if its skew has arrived or cannot arrive any more. If
+    /// `is_over` is set, does not wait for the skew.
     pub(super) fn next(&mut self, is_over: bool) -> Option<Frame> {
         let latest = self.skews.last_key_value().map(|(&number, _)| number);
         if !is_over

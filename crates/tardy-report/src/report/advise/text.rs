@@ -32,7 +32,7 @@ pub fn text(advice: &Advice, columns: usize) -> String {
     for judgement in &advice.kernels {
         kernel(&mut out, judgement, advice);
     }
-    // A verdict from measurements overrides the rules.
+    // A verdict that follows from measurements overrides the rules.
     if advice
         .kernels
         .iter()
@@ -43,7 +43,7 @@ pub fn text(advice: &Advice, columns: usize) -> String {
     for comparison in &advice.comparisons {
         model(&mut out, comparison);
     }
-    // The settings of this machine do not affect guests in virtual time.
+    // Guests in virtual time do not depend on the settings of this machine.
     if advice.kernels.is_empty() || !advice.kernels.iter().all(is_virtual) {
         help(&mut out, &advice.helps);
     }
@@ -168,8 +168,8 @@ fn kernel(out: &mut String, judgement: &Judgement, advice: &Advice) {
     }
 }
 
-/// Returns the sentence of a verdict. If the model adds work, start latencies are judged against
-/// the deadline minus the work. The sentence then states both numbers.
+/// Returns the sentence that states a verdict. If the model adds work, the start latency is judged
+/// against the deadline minus the length of the work. The sentence then states both numbers.
 fn sentence(verdict: &Verdict, judged: Option<&Basis>, deadline: Option<Nanos>) -> String {
     let (Some(Basis::Model { work_ns, .. }), Some(deadline), Some(window)) =
         (judged, deadline, verdict.window)
@@ -291,7 +291,7 @@ fn what_would_decide(judgement: &Judgement, verdict: &Verdict) -> String {
     }
 }
 
-/// Formats a duration, rounded up, because a shorter measurement would not decide.
+/// Formats a duration, rounded up, because a shorter measurement would not decide the verdict.
 fn duration(span: Nanos) -> String {
     let seconds = span.as_secs_f64();
     let tenths = |value: f64| (value * 10.0 - 1e-9).ceil() / 10.0;

@@ -12,7 +12,7 @@ pub(in crate::report) fn time(ns: f64) -> String {
     three_digits(ns)
 }
 
-/// Returns a sentence about the length of work for which both kernels take equally long.
+/// Returns a sentence that states for which length of work both kernels take equally long.
 pub(super) fn crossing(crossing: Crossover, slowdown: f64) -> String {
     let percent = (slowdown * 1e4).round() / 1e2;
     let interval = |interval: Option<Interval>| {

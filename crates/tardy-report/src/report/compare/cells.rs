@@ -28,7 +28,7 @@ pub(super) fn head(table: &Table, settings: &Settings) -> Vec<String> {
     head
 }
 
-/// Index of the column of probabilities, which exists only if runs were repeated.
+/// Index of the column with probabilities, which exists only if runs were repeated.
 const PROBABILITY: usize = 6;
 
 fn has_probability(table: &Table) -> bool {
@@ -76,8 +76,8 @@ fn quantile(row: &Row) -> Vec<String> {
     ]
 }
 
-/// Returns the row of the maxima. Maxima have no interval: they are taken over equal numbers of
-/// samples, and only their test gives a verdict.
+/// Returns the row of the maxima. The compared maxima are those of equal numbers of samples. Maxima
+/// have no interval, so only a test gives a verdict on them.
 fn maxima(maxima: &Maxima) -> Vec<String> {
     let middle = |values: &[f64]| {
         let mut sorted = values.to_vec();
@@ -128,7 +128,7 @@ fn misses(misses: &Misses) -> Vec<String> {
     ]
 }
 
-/// Returns the title of a table: the compared runs, and the source of its intervals.
+/// Returns the title of a table; it names the compared runs and the method that gave the intervals.
 pub(super) fn title(table: &Table, settings: &Settings) -> String {
     let (base, new) = (&table.base, &table.candidate);
     let runs = |count: usize| {
@@ -248,7 +248,7 @@ pub(in crate::report) fn overview(tables: &[Table], with_changes: bool) -> Vec<V
 }
 
 /// Returns the columns of the overview from the most to the least important: the verdict, then the
-/// numbers that decide it, then the others. A narrow screen drops the last ones.
+/// numbers that decide it, then the others. If the screen is narrow, the last columns are dropped.
 pub(super) fn importance(tables: &[Table]) -> Vec<&'static str> {
     let mut columns = [
         ("99.9 %", DecidingNumber::Quantile(0.999)),
@@ -274,7 +274,7 @@ fn decides(table: &Table, number: DecidingNumber) -> bool {
     deciders.any(|decider| decider.number == number)
 }
 
-/// Returns the verdict, with the numbers that decide it if they have no column.
+/// Returns the verdict, together with those numbers that decide it but have no column.
 fn verdict_cell(table: &Table) -> String {
     let other = |number: DecidingNumber| match number {
         DecidingNumber::Maximum | DecidingNumber::Quantile(0.5 | 0.999) => None,
@@ -331,7 +331,7 @@ fn pair(pair: Pair, with_change: bool) -> String {
     }
 }
 
-/// Formats two values. If both have the same unit, it appears once.
+/// Formats two values. If both values have the same unit, the unit is written once.
 fn both(base: f64, candidate: f64) -> String {
     let (base, candidate) = (time(base), time(candidate));
     let base = match (base.split_once(' '), candidate.split_once(' ')) {
@@ -352,7 +352,7 @@ fn change(base: f64, candidate: f64) -> String {
     }
 }
 
-/// Smallest ratio that is printed as a factor.
+/// Smallest ratio that is printed as a factor instead of a percentage.
 const FACTOR_FROM: f64 = 3.0;
 
 pub(super) fn percent(quantile: f64) -> String {

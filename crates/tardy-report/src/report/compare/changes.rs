@@ -13,14 +13,14 @@ use crate::report::junit::{Case, Suite, document};
 
 const FACTS_SHOWN: usize = 6;
 
-/// The changes that were found.
+/// What a comparison over time found.
 pub(super) struct Changes<'a> {
     /// Number of compared runs.
     pub(super) runs: usize,
     pub(super) verdict: Outcome,
     pub(super) reason: &'a str,
     pub(super) margin: Margin,
-    /// The steps, one line each.
+    /// The steps at which numbers changed, one line each.
     pub(super) steps: Vec<String>,
     pub(super) changes: &'a [Change],
 }
@@ -94,8 +94,8 @@ impl Changes<'_> {
         out
     }
 
-    /// Returns JUnit XML with a suite named `suite`. Its case fails if the latest change is for the
-    /// worse.
+    /// Returns JUnit XML with a suite named `suite`. The suite's case fails if the latest change is
+    /// for the worse.
     pub(super) fn junit(&self, suite: &str) -> String {
         let outcome = junit::outcome(self.verdict, self.reason);
         let case = Case {

@@ -11,7 +11,7 @@ use super::markdown::{escape, table as markdown_table};
 use crate::report::junit::{Case, Suite, document};
 use crate::report::table::Table;
 
-/// Maximum number of facts in the text. The JSON has all facts.
+/// Maximum number of facts that the text contains. The JSON output has all facts.
 const FACTS_SHOWN: usize = 10;
 
 /// Returns the comparison as text.

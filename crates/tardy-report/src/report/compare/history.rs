@@ -84,8 +84,8 @@ pub fn markdown(found: &History) -> String {
     out
 }
 
-/// Returns JUnit XML with a case for each board. A case fails while a change of the board's numbers
-/// is open.
+/// Returns JUnit XML with a case for each board. A case fails if a change made the board's numbers
+/// worse, unless the change was accepted or reversed.
 #[must_use]
 pub fn junit(found: &History) -> String {
     let of_boards = |change: &'_ LastingChange| -> HashSet<&str> {
@@ -180,7 +180,7 @@ fn head(found: &History, change: &LastingChange) -> Vec<String> {
     .to_vec()
 }
 
-/// Returns the numbers that rose most, as rows of a table.
+/// Returns the numbers that increased most, as rows of a table.
 fn rows(found: &History, change: &LastingChange) -> Vec<Vec<String>> {
     let level = |values: &[Option<f64>]| {
         let known: Vec<f64> = values

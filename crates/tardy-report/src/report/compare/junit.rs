@@ -1,5 +1,5 @@
 //! A comparison as JUnit XML, with a suite for each candidate and table, and a case for each row. A
-//! row that got worse is a failure. An inconclusive row is skipped, with the reason.
+//! row that got worse is a failure. An inconclusive row counts as skipped, with the reason.
 
 use tardy_results::compare::model::{CandidateComparison, Comparison, Outcome, Settings, Table};
 

@@ -85,8 +85,8 @@ fn by_quantity(found: &OverTime) -> Vec<Vec<&Track>> {
     tables
 }
 
-/// Returns whether the maxima are shown with `track`. The maxima are shown once per probe, with the
-/// probe's highest quantile.
+/// Returns whether the table of `track` also shows the maxima. The maxima are shown once per probe,
+/// with the probe's highest quantile.
 fn has_maxima(track: &Track, tracks: &[&Track]) -> bool {
     track.quantile > 0.5 || tracks.iter().filter(|other| other.key == track.key).count() == 1
 }

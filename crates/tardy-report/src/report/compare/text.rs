@@ -12,11 +12,11 @@ use crate::report::table::Table;
 
 /// Number of lines of a usual terminal.
 const SCREEN_LINES: usize = 24;
-/// Number of facts that are always shown, even if there are many loads.
+/// Number of facts that are shown in any case, even if there are many loads.
 const FACTS_LEAST: usize = 3;
 
-/// Returns the comparison as text for `screen`. With `is_full`, it has every table and fact.
-/// `folder` is the folder that contains both sides, if there is one.
+/// Returns the comparison as text for `screen`. With `is_full`, the text has every table and fact.
+/// `folder` is the folder that contains both sides, if there is such a folder.
 #[must_use]
 pub fn text(
     comparison: &Comparison,
@@ -89,7 +89,8 @@ impl Page {
         }
         let rows = cells::overview(&candidate.tables, true);
         let notes = cells::notes(&candidate.tables);
-        // The table's head, the facts and the line about the next step need lines, too.
+        // The table's head, the facts and the line about the next step also take lines of the
+        // screen.
         let room = self.left().saturating_sub(notes.len() + FACTS_LEAST + 2);
         let shown = if rows.len() <= room {
             rows.len()

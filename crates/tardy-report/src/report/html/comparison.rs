@@ -1,4 +1,4 @@
-//! The comparison of a report's runs: each other run against the first.
+//! The comparison of a report's runs: each other run is compared with the first run.
 
 use maud::{Markup, html};
 use tardy_results::compare::model::{Comparison, Outcome};
@@ -8,8 +8,8 @@ use super::unit::sentence;
 use crate::report::compare::cells;
 use tardy_chart::model::Table;
 
-/// Returns the section. `names` are the report's names of the runs, in the order of the comparison.
-/// `lead` is the chart of all runs.
+/// Returns the section. `names` are the names that the report gives the runs, in the order of the
+/// comparison. `lead` is the chart that shows all runs.
 pub(super) fn section(
     comparison: &Result<Comparison, String>,
     names: &[&str],
@@ -42,7 +42,7 @@ pub(super) fn section(
     }
 }
 
-/// Returns the warnings that all candidates share, which are shown only once.
+/// Returns the warnings that apply to all candidates; the page shows them only once.
 fn shared_warnings(comparison: &Comparison) -> Vec<&String> {
     let of_all = |warning: &&String| {
         comparison

@@ -14,12 +14,12 @@ use crate::report::cycles_text::{
     story_words, stretch_words,
 };
 
-/// Maximum number of rows of threads.
+/// Maximum number of rows in the table of threads.
 const ROWS_MAX: usize = 16;
 /// Maximum number of loops whose rules are listed.
 const LOOPS_MAX: usize = 3;
 
-/// Returns the section; empty if `tardy attach` made none of the runs.
+/// Returns the section; empty if none of the runs was made by `tardy attach`.
 pub(super) fn section(runs: &[RunData]) -> Markup {
     let followed: Vec<_> = runs
         .iter()

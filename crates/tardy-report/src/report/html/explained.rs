@@ -1,5 +1,5 @@
-//! The causes of late samples of explained runs: holders, totals, times, the worst samples as drawn
-//! time lines, timerlat's second measurement, and the rules for loops.
+//! Shows the causes of late samples in explained runs: holders, totals, times, the worst samples as
+//! drawn time lines, timerlat's second measurement, and the rules for loops.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ const HOLDERS_SHOWN: usize = 15;
 /// Width and height of a time line, in units of its SVG.
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 22.0;
-/// Minimum width of a drawn piece.
+/// Minimum width of a piece of a time line.
 const WIDTH_MIN: f64 = 1.5;
 
 /// Formats a time for the page.
@@ -195,7 +195,8 @@ fn worst(place: usize, story: &SampleStory) -> Markup {
     }
 }
 
-/// Kinds of holders that have the same colour in the time lines: a description, and the colour.
+/// Kinds of holders. Within a kind, all holders have the same colour in the time lines. Each entry
+/// is a description and the colour.
 const KINDS: [(&str, &str); 6] = [
     ("interrupts and softirqs", "var(--series-0)"),
     ("other threads", "var(--series-1)"),

@@ -13,7 +13,7 @@ use tardy_chart::data::RunData;
 pub(super) struct MachineDescription<'a> {
     name: &'a str,
     machine: &'a [String],
-    /// Facts by name. Facts that could not be read are absent.
+    /// Facts by name. Facts that could not be read are missing.
     facts: Vec<(String, String)>,
     /// Findings of `tardy doctor`, by the name of the check.
     settings: Vec<(String, String)>,

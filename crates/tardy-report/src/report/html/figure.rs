@@ -1,4 +1,4 @@
-//! A chart in the page, drawn in three widths, with its legend, its tools, and its numbers as a
+//! Draws a chart for the page in three widths, with its legend, its tools, and its numbers as a
 //! table.
 
 use maud::{Markup, PreEscaped, html};
@@ -12,7 +12,7 @@ use tardy_chart::svg;
 use tardy_chart::words;
 
 /// Widths and heights in px: for a screen, for one of two columns, and for a phone. The style sheet
-/// shows the drawing that fits, so text keeps its size.
+/// shows the drawing that fits the width best, so the size of its text changes little.
 const SIZES: [(&str, (f64, f64)); 3] = [
     ("wide", (1080.0, 400.0)),
     ("middle", (640.0, 360.0)),
@@ -23,7 +23,7 @@ const SIZES: [(&str, (f64, f64)); 3] = [
 #[derive(Debug)]
 pub(super) struct Figures {
     data: Vec<Value>,
-    /// Whether charts are side by side. Charts side by side all have a legend, so they stay
+    /// Whether charts are drawn side by side. Charts side by side all have a legend, so they stay
     /// aligned.
     is_in_columns: bool,
 }

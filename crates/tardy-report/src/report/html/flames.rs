@@ -1,5 +1,5 @@
-//! Stacks of the kernel as a flame graph. The width of a function is the latency that passed while
-//! it or a function that it called ran. Callers are below the functions that they called.
+//! Stacks of the kernel as a flame graph. The width of a function is the part of the latency during
+//! which it, or a function that it called, ran. Callers are below the functions that they called.
 
 use maud::{Markup, html};
 use tardy_outside::call_difference::PathDifference;
@@ -9,7 +9,7 @@ use crate::report::explain_text::{share, time};
 
 /// Height of a row in px.
 const ROW: usize = 18;
-/// Functions with a smaller share of the total latency are not drawn.
+/// Functions whose share of the total latency is smaller are not drawn.
 const SHARE_MIN: f64 = 0.002;
 /// Minimum width of a rectangle that contains text, in % of the graph.
 const LETTERS_MIN: f64 = 3.0;
@@ -20,14 +20,15 @@ const LETTERS_MIN: f64 = 3.0;
 struct Flame {
     name: String,
     width_ns: u64,
-    /// Times on the two sides of a difference, with callees.
+    /// How long the function, and the functions that it called, ran in each of the two compared
+    /// latencies.
     base_ns: u64,
     new_ns: u64,
     above: Vec<Flame>,
 }
 
 impl Flame {
-    /// Adds the time of a stack to this function and to each function of `path`.
+    /// Adds the time of a stack to this function and to each function on `path`.
     fn add(&mut self, path: &mut dyn Iterator<Item = &str>, base_ns: u64, new_ns: u64) {
         self.width_ns = self.width_ns.saturating_add(base_ns.max(new_ns));
         self.base_ns = self.base_ns.saturating_add(base_ns);
@@ -92,8 +93,8 @@ impl Flame {
     }
 }
 
-/// Returns the graph; empty without stacks. `is_from_outside` means a plugin trace, which takes no
-/// time of the guest.
+/// Returns the graph; empty if there are no stacks. `is_from_outside` is true for a plugin trace.
+/// Recording such a trace takes no time of the guest.
 pub(super) fn graph(rows: &[StackRow], is_from_outside: bool) -> Markup {
     let mut root = Flame::default();
     for row in rows {
@@ -119,7 +120,7 @@ pub(super) fn graph(rows: &[StackRow], is_from_outside: bool) -> Markup {
     }
 }
 
-/// Returns the graph of the difference of two latencies.
+/// Returns the graph that shows the difference between two latencies.
 pub(super) fn difference(paths: &[PathDifference]) -> Markup {
     let mut root = Flame::default();
     for path in paths {

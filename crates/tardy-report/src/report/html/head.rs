@@ -16,7 +16,7 @@ use crate::report::{ladder_text, summary_text};
 use tardy_chart::data::RunData;
 use tardy_chart::model::Table;
 
-/// Returns the top of the page. `lead` is the chart next to the verdict.
+/// Returns the top of the page. `lead` is the chart that stands next to the verdict.
 pub(super) fn head(
     runs: &[RunData],
     title: &str,
@@ -173,7 +173,7 @@ fn rungs(ladder: &Ladder) -> Markup {
     }
 }
 
-/// Returns the fraction of time that the worst CPU lost to gaps; `None` if the probe did not look
+/// Returns the fraction of time that gaps took on the worst CPU; `None` if the probe did not look
 /// for gaps all the time.
 fn share_lost(run: &RunData, probe: &str) -> Option<f64> {
     let series = run
@@ -248,8 +248,8 @@ fn of_processors(run: &RunData, probe: &str) -> Table {
             .iter()
             .filter(|series| series.probe == probe)
     };
-    // The series are sorted worst first. Their number is limited, because a table of a thousand
-    // rows is unreadable.
+    // The series are sorted worst first. The number of series is limited, because a table of a
+    // thousand rows is unreadable.
     for series in of_probe().take(PROCESSORS_SHOWN) {
         let name = match (series.cpu, series.copy) {
             (Some(cpu), _) => format!("CPU {cpu}"),
@@ -304,8 +304,8 @@ fn of_processors(run: &RunData, probe: &str) -> Table {
     }
 }
 
-/// Returns a table of the loads, worst first. The columns of verdicts are omitted if no load has a
-/// verdict.
+/// Returns a table of the loads, worst first. If no load has a verdict, the columns for verdicts
+/// are omitted.
 fn of_loads(run: &RunData, probe: &str) -> Table {
     let of_probe = |load: &'_ LoadSummary| load.probes.iter().position(|(name, _)| name == probe);
     let is_judged = run

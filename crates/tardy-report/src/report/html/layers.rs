@@ -16,8 +16,8 @@ pub(super) fn section(runs: &[RunData]) -> Markup {
                 @if runs.len() > 1 { p class="run-name" { (run.name) } }
                 @if let Some(statistics) = &run.statistics {
                     @let layers = html! { @for section in sections(statistics) { (layer(&section)) } };
-                    // With several probes, the statistics are folded, because they would make the
-                    // page long.
+                    // If there are several probes, the statistics are folded, because they would
+                    // make the page long.
                     @if run.probes.len() > 1 { details class="more" { summary { "Statistics of every probe and CPU" } (layers) } } @else { (layers) }
                     @if statistics.groups.is_empty() { p class="quiet" { "No sample, and no histogram." } }
                     @if let Some(words) = without_rule_of_thumb(statistics) { p class="note" { (words) } }

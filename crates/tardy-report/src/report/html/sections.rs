@@ -1,4 +1,4 @@
-//! Sections of watched guests' kernels, and the theory about them.
+//! Shows the sections of watched guests' kernels, and the theory about these sections.
 
 use maud::{Markup, html};
 use tardy_chart::build::section_latency;

@@ -1,4 +1,4 @@
-//! Tables that contain several runs, with a row per run, or per load and run. Any number of runs
+//! Tables that contain several runs. Each row is a run, or one load of a run. Any number of runs
 //! fits without being cut off.
 
 use maud::{Markup, html};

@@ -1,4 +1,4 @@
-//! Why the largest latency of one watched guest differs from that of another.
+//! Shows why the largest latency of one watched guest differs from that of another.
 
 use maud::{Markup, html};
 use tardy_results::why::Why;
@@ -8,7 +8,7 @@ use super::flames;
 use super::sections::of_text;
 use crate::report::why_text::{headline, table};
 
-/// Returns the section; empty without a comparison.
+/// Returns the section; empty if no guests are compared.
 pub(super) fn section(why: Option<&Why>) -> Markup {
     html! {
         @if let Some(why) = why {

@@ -1,8 +1,8 @@
-//! The glossary of a report, for readers who do not have the tool.
+//! The glossary of a report, for readers who do not have the tool's documentation.
 
 use maud::{Markup, html};
 
-/// Terms, explained in the words of the README.
+/// The terms and their explanations, which use the words of the README.
 const WORDS: [(&str, &str); 7] = [
     (
         "skipped",

@@ -1,4 +1,4 @@
-//! Contents of cells: names, times, percentiles and counts.
+//! Formats the contents of cells: names, times, percentiles and counts.
 
 use tardy_core::summary::numbers::Percentile;
 use tardy_core::units::Nanos;

@@ -46,8 +46,8 @@ pub(super) const IMPORTANCE_OF_LOADS: &[&str] = &[
     "times",
 ];
 
-/// Returns a table of the worst series, all series together, and their bounds; `None` without
-/// samples.
+/// Returns a table of the worst series, all series together, and their bounds; `None` if there are
+/// no samples.
 pub(super) fn latencies(
     summary: &Summary,
     probe: &ProbeSummary,
@@ -56,8 +56,9 @@ pub(super) fn latencies(
 ) -> Option<Table> {
     let all = probe.numbers.as_ref()?;
     let has_misses = all.misses_text().is_some();
-    // In files with an open last bucket, high percentiles are unknown, and their number differs
-    // between series. The series with the most known percentiles determines the columns.
+    // If the last bucket of an imported file has no upper end, high percentiles are unknown, and
+    // the number of known ones differs between series. The series with the most known percentiles
+    // determines the columns.
     let of_series = series
         .iter()
         .take(shown)
@@ -112,7 +113,7 @@ pub(super) fn latencies(
         table.row([format!("{} more in all", series.len() - shown)]);
     }
     if series.len() > 1 {
-        // Jitter is a property of one CPU's wake-ups, so the worst CPU is shown.
+        // Jitter is a property of one CPU's wake-ups, so the jitter of the worst CPU is shown.
         let jitter = series
             .iter()
             .filter_map(|series| series.jitter.get(2))
@@ -154,7 +155,8 @@ pub(super) fn latencies(
     Some(table)
 }
 
-/// Returns a table with a row per probe for all its CPUs together, worst probe first.
+/// Returns a table with a row per probe; a row covers all CPUs of the probe, and the worst probe
+/// comes first.
 pub(super) fn probes(summary: &Summary) -> Table {
     let mut probes: Vec<&ProbeSummary> = summary.probes.iter().collect();
     probes.sort_by_key(|probe| Reverse(probe.numbers.as_ref().map(|numbers| numbers.max_ns)));
@@ -208,7 +210,7 @@ pub(super) fn probes(summary: &Summary) -> Table {
             None,
         );
         cells.insert(1, probe.quantity.clone());
-        // Jitter exists only per series, so its cell is removed.
+        // Jitter is known only per series, so the cell for all series is removed.
         cells.pop();
         let at = cells.pop().unwrap_or_default();
         if summary.loads.len() > 1 {
@@ -231,7 +233,7 @@ pub(super) fn probes(summary: &Summary) -> Table {
     table
 }
 
-/// Returns the number of rows of a complete table of loads; 0 if there was only one phase.
+/// Returns how many rows a complete table of loads has; 0 if there was only one phase.
 pub(super) fn load_rows(summary: &Summary) -> usize {
     if summary.phases.len() < 2 {
         0
@@ -384,8 +386,8 @@ fn verdict(load: &LoadSummary, probe: &str) -> Vec<String> {
     vec![an_hour, word(verdict.outcome).to_lowercase()]
 }
 
-/// Returns the length of the longest run of misses in any of the series. The length is unknown for
-/// samples without an order.
+/// Returns the length of the longest sequence of consecutive misses in any of the series. For
+/// samples whose order was not stored, this length is unknown.
 fn longest_burst(series: &[&SeriesSummary]) -> String {
     let longest = series
         .iter()
@@ -400,8 +402,8 @@ fn longest_burst(series: &[&SeriesSummary]) -> String {
         .map_or_else(|| "-".to_owned(), |length| length.to_string())
 }
 
-/// Returns cells for the percentiles after the median, so that the row has `columns` percentiles;
-/// unknown ones are a dash.
+/// Returns cells for the percentiles after the median, so that the row has `columns` percentiles; a
+/// dash stands for an unknown one.
 fn padded(
     percentiles: &[Percentile],
     columns: usize,
@@ -440,7 +442,7 @@ fn row(
     );
     cells.push(three_digits(numbers.mean_ns.round()));
     cells.extend(padded(&numbers.percentiles, columns, value));
-    // The time of an imported maximum may be unknown.
+    // An import may not state when its maximum occurred.
     let at = if numbers.max_at_ns == 0 {
         "-".to_owned()
     } else {

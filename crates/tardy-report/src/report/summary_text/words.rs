@@ -1,4 +1,4 @@
-//! Sentences of a summary.
+//! Writes the sentences of a summary.
 
 use tardy_core::summary::numbers::{Numbers, Percentile};
 use tardy_core::units::{Nanos, three_digits};
@@ -10,8 +10,8 @@ use tardy_results::summary::model::{
 
 use super::cells::{percent, place, value};
 
-/// The effective number of samples is printed if it is below this fraction of all samples.
-/// Independent samples can fall slightly below 1 by chance.
+/// The effective number of samples is printed if it is below this fraction of all samples. With
+/// independent samples, the fraction can be slightly below 1 by chance.
 const WORTH_A_WORD: f64 = 0.6;
 
 /// Returns the outcome as one word in capital letters.
@@ -50,8 +50,8 @@ pub(in crate::report) fn named(summary: &Summary, probe: &ProbeSummary) -> Strin
     }
 }
 
-/// Returns a sentence with the largest value of a probe, its CPU and load, then the median and the
-/// 99 % quantile. This text is for runs without a deadline.
+/// Returns a sentence with the largest value of a probe, its CPU and load, and with the median and
+/// the 99th percentile. This text is for runs without a deadline.
 pub fn largest(summary: &Summary, probe: &ProbeSummary) -> Option<String> {
     let numbers = probe.numbers.as_ref()?;
     let of_probe = || {
@@ -112,8 +112,8 @@ pub fn largest(summary: &Summary, probe: &ProbeSummary) -> Option<String> {
 }
 
 /// Returns a sentence with the load under which the largest value occurred, and the largest value
-/// while idle. If a larger value occurred while no load was active, for example at the start of a
-/// load, the sentence contains it. `None` if there was only one load.
+/// while idle. If a larger value occurred while no load was active, for example while a load was
+/// starting, the sentence contains it, too. Returns `None` if there was only one load.
 #[must_use]
 pub fn worst_load(summary: &Summary, probe: &str) -> Option<String> {
     if summary.loads.len() < 2 {
@@ -160,8 +160,8 @@ pub fn worst_load(summary: &Summary, probe: &str) -> Option<String> {
     ))
 }
 
-/// Returns where else a largest value that occurred outside of loads may have occurred: on a CPU
-/// without the load, if a load ran on some CPUs only.
+/// If the largest value lies outside of all loads, it may have occurred on a CPU on which the load
+/// did not run. Returns words that explain this if a load ran only on some CPUs; otherwise empty.
 fn on_other_cpus(summary: &Summary) -> &'static str {
     let is_partial = |load: &LoadSummary| !load.not_stressed.is_empty();
     if summary.loads.iter().any(is_partial) {
@@ -171,7 +171,8 @@ fn on_other_cpus(summary: &Summary) -> &'static str {
     }
 }
 
-/// Returns the user's labels of the run, and the settings that came from files of defaults.
+/// Returns the labels that the user gave the run, and the settings that came from files of
+/// defaults.
 #[must_use]
 pub fn labels_and_defaults(summary: &Summary) -> Vec<String> {
     let labels: Vec<String> = summary
@@ -202,7 +203,7 @@ pub fn marks(summary: &Summary) -> Option<String> {
     (!marks.is_empty()).then(|| format!("marked during the run: {}", marks.join(", ")))
 }
 
-/// Returns the sentence of a verdict, without the reasons that are already shown as warnings.
+/// Returns the sentence of a verdict, without those reasons that are already shown as warnings.
 pub(super) fn without_warnings(sentence: &str, warnings: &[Warning]) -> String {
     let Some((said, because)) = sentence
         .split_once(" (inconclusive ")
@@ -262,8 +263,8 @@ pub(super) fn notes(all: &Numbers, is_full: bool) -> Option<String> {
     (!notes.is_empty()).then(|| notes.join("; "))
 }
 
-/// Returns the explanation of `~` for a percentile without an upper bound, and of `n>=` if a
-/// required number of samples is printed.
+/// Returns the explanation of `~`, which marks a percentile without an upper bound, and of `n>=`,
+/// if a required number of samples is printed.
 pub(in crate::report) fn unbounded(is_unbounded: bool, is_told: bool) -> Option<&'static str> {
     let words = if is_told {
         "~ no upper bound yet; n>= is the number of samples that a bound needs"
@@ -273,8 +274,8 @@ pub(in crate::report) fn unbounded(is_unbounded: bool, is_told: bool) -> Option<
     is_unbounded.then_some(words)
 }
 
-/// Returns the number of independent samples that give the same information, if dependence makes
-/// the bounds clearly wider.
+/// Returns how many independent samples would give the same information, if dependence makes the
+/// bounds clearly wider.
 fn effective(all: &Numbers) -> Option<String> {
     let of = |probability: f64| {
         all.percentiles
@@ -283,8 +284,8 @@ fn effective(all: &Numbers) -> Option<String> {
             .effective_samples
     };
     let (median, tail) = (of(0.5)?, of(0.999)?);
-    // With too few independent samples, their number is unknown as well, and `n>=` would be a
-    // guess.
+    // If there are too few independent samples, their number is unknown as well, and `n>=` would be
+    // a guess.
     if median <= 0.0 && tail <= 0.0 {
         return Some("too few samples are independent of each other for a bound".to_owned());
     }
@@ -323,7 +324,7 @@ pub(crate) fn gaps(series: &SeriesSummary) -> Option<String> {
     ))
 }
 
-/// Returns sentences with the interval errors of a series converted to latencies.
+/// Returns sentences with the interval errors of a series, converted to latencies.
 pub(super) fn fitted(series: &SeriesSummary) -> Vec<String> {
     let Some((fitted, lateness)) = series
         .fitted
@@ -357,7 +358,7 @@ pub(super) fn fitted(series: &SeriesSummary) -> Vec<String> {
     ]
 }
 
-/// Returns how several loads shared the CPU time, in a line; `None` for a single load.
+/// Returns a line that states how several loads shared the CPU time; `None` for a single load.
 pub(crate) fn shares_of(load: &LoadSummary) -> Option<String> {
     if load.shares.is_empty() {
         return None;
@@ -384,7 +385,7 @@ pub(crate) fn shares_of(load: &LoadSummary) -> Option<String> {
     ))
 }
 
-/// Returns the loads that got little CPU time compared with the others.
+/// Returns the loads that got much less CPU time than the others.
 pub(super) fn small_shares(load: &LoadSummary) -> Option<String> {
     let small: Vec<&str> = load
         .shares
@@ -401,8 +402,8 @@ pub(super) fn small_shares(load: &LoadSummary) -> Option<String> {
     })
 }
 
-/// Returns a sentence about the order of loads: whether it allows comparing them, and how late
-/// phases started. Returns `None` for up to two loads.
+/// Returns a sentence about the order of loads: whether this order allows a comparison of the
+/// loads, and how late phases started. Returns `None` if there are at most two loads.
 pub(super) fn order_of_loads(summary: &Summary) -> Option<String> {
     if summary.loads.len() <= 2 {
         return None;
@@ -460,7 +461,7 @@ pub fn grave_settings(summary: &Summary) -> Option<String> {
     (!summary.grave_settings.is_empty()).then(|| grave_line(&summary.grave_settings, usize::MAX))
 }
 
-/// Returns the findings that fit a line, and the number of omitted ones.
+/// Returns as many findings as fit a line, and the number of omitted ones.
 pub(super) fn grave_line(rows: &[String], columns: usize) -> String {
     let line = |shown: usize| {
         let more = if shown < rows.len() {

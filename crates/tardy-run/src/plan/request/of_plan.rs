@@ -1,4 +1,4 @@
-//! Finds the values of options in the fields of a plan.
+//! Reconstructs the values of options from the fields of a plan.
 
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
@@ -12,7 +12,7 @@ use crate::threshold::ThresholdAction;
 use crate::tracing::ExplainLevel;
 
 pub(super) fn scenario(plan: &Plan) -> Option<String> {
-    // Without a named scenario, a program is measured alone.
+    // If no scenario was named, a program is measured alone.
     let is_alone = plan.probes.len() == 1 && !program(plan).is_empty();
     let is_named = plan.origin() != Origin::Flags && !is_alone;
     let file = plan
@@ -26,7 +26,7 @@ pub(super) fn scenario(plan: &Plan) -> Option<String> {
 pub(super) fn cycles(plan: &Plan) -> Option<u64> {
     let is_counted = plan.phases.iter().any(|phase| phase.cycles.is_some());
     if !is_counted && plan.origin() == Origin::Flags {
-        // Phases in plans of older tools lack the number.
+        // Plans of older tools have the number of cycles only once, not in each phase.
         return plan.cycles;
     }
     let cycles = plan.phases.first()?.cycles;
@@ -34,8 +34,9 @@ pub(super) fn cycles(plan: &Plan) -> Option<u64> {
 }
 
 pub(super) fn length(plan: &Plan) -> Option<Nanos> {
-    // The request has a total length only if no phase is counted in cycles and no phase of a
-    // scenario is missing; otherwise the total would lengthen the remaining phases.
+    // The request has a total length only if no phase is counted in cycles, and no phase of a
+    // scenario was left out. If one was left out, the same total length would be divided among
+    // fewer phases, which would then be longer.
     let is_counted =
         cycles(plan).is_some() || plan.phases.iter().any(|phase| phase.cycles.is_some());
     let is_absent = |warning: &Warning| matches!(warning, Warning::LoadAbsent { .. });
@@ -64,8 +65,8 @@ pub(super) fn load_cpus(plan: &Plan) -> Option<LoadCpus> {
     (!used.is_empty()).then_some(LoadCpus::List(used))
 }
 
-/// Returns the value that options give to all probes. This is the value of a program's probe, which
-/// only options can set, or the value that all probes share.
+/// Returns the value that an option gave to all probes. This is the value of the program's probe,
+/// which only options can set, or the value that is the same for all probes.
 fn usual<T: PartialEq>(plan: &Plan, of: impl Fn(&ProbePlan) -> T) -> Option<T> {
     let program = plan
         .probes
@@ -180,7 +181,7 @@ fn text_of(plan: &Plan, probe: &ProbePlan) -> String {
         .align
         .filter(|_| align(plan) != probe.clocks.align);
     add("align", align.map(|clock| clock.name().to_owned()));
-    // A text comes last, because it takes the rest of a request.
+    // A parameter that takes a text comes last, because the text extends to the end of the request.
     let (texts, others): (Vec<_>, Vec<_>) = probe
         .parameters
         .iter()
@@ -196,7 +197,8 @@ pub(super) fn deadline(plan: &Plan) -> Option<Nanos> {
     window.earliest.is_none().then_some(window.latest)
 }
 
-/// The action `trace` implies the level of explanations, so the level is not repeated.
+/// The action `trace` implies that samples are explained, so the request need not contain the
+/// level.
 pub(super) fn explain(plan: &Plan) -> ExplainLevel {
     let is_implied = plan.explain == ExplainLevel::Events
         && plan.on_threshold.contains(&ThresholdAction::Trace)
@@ -221,7 +223,7 @@ pub(super) fn labels(plan: &Plan) -> Vec<Label> {
         name: name.clone(),
         text: text.clone(),
     });
-    // `--tune` adds its own label to the run.
+    // `--tune` adds its own label to the run, which is not part of the request.
     labels
         .filter(|label| plan.asked.tune.is_none() || label.name != TUNED)
         .collect()

@@ -1,5 +1,5 @@
-//! The description of an option of `tardy run`, and the conversion of its value from and to words.
-//! The options themselves are in [`crate::plan::request`].
+//! Describes an option of `tardy run`, and converts its value from and to words. The options
+//! themselves are in [`crate::plan::request`].
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::system_clock::SystemClock;
 use crate::threshold::ThresholdAction;
 use crate::tracing::ExplainLevel;
 
-/// One option: its definition, and how to read its value from words and plans.
+/// An option: its definition, and functions that read its value from words and plans.
 pub struct RunOption {
     /// Lines of help, from the documentation of the option's field.
     pub help: &'static [&'static str],
@@ -27,7 +27,7 @@ pub struct RunOption {
     pub is_path: bool,
     /// The allowed values, each with a line of help; empty if there is no list of allowed values.
     pub choices: fn() -> Vec<(&'static str, &'static str)>,
-    /// Where a plan contains the option's value.
+    /// Where in a plan the option's value is.
     pub part: Part,
     pub(crate) take: fn(&mut Request, &OsStr) -> Result<(), String>,
     pub(crate) values: fn(&Request) -> Vec<String>,
@@ -39,9 +39,9 @@ pub enum Part {
     /// The option is part of the experiment. This function sets the request's value from the fields
     /// of the plan.
     Plan(fn(&Plan, &mut Request)),
-    /// The option is part of the experiment, but only [`Plan::asked`] contains it.
+    /// The option is part of the experiment, but its value is only in [`Plan::asked`].
     Asked,
-    /// The option is not part of the experiment, for this reason.
+    /// The option is not part of the experiment; this text states why.
     No(&'static str),
 }
 
@@ -56,10 +56,10 @@ pub enum Kind {
     Many,
 }
 
-/// Position of an option on a command line.
+/// Where an option can be given on a command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// `--name`, or also `-n` with this letter.
+    /// The flag `--name`, and also the short flag `-n` with this letter.
     Long(Option<char>),
     /// `-n` with this letter.
     Short(char),
@@ -72,7 +72,7 @@ pub enum Form {
 pub struct Definition {
     /// Name of the flag, of the key in files, and of the key in a plan.
     pub name: &'static str,
-    /// Position of the option.
+    /// Where the option can be given.
     pub form: Form,
     /// Another accepted name.
     pub alias: Option<&'static str>,
@@ -80,18 +80,19 @@ pub struct Definition {
     pub value: &'static str,
     /// Heading in help; empty for the first heading.
     pub group: &'static str,
-    /// The value if the option is not given. The `Default` of the request contains the same value.
+    /// The value that is used if the option is not given. The `Default` of the request must contain
+    /// the same value.
     pub default: Option<&'static str>,
-    /// The value if `--name` is given alone. An option with such a value accepts both `--name` and
-    /// `--name=VALUE`.
+    /// The value that is used if `--name` is given without a value. An option with such a value
+    /// accepts both `--name` and `--name=VALUE`.
     pub bare: Option<&'static str>,
-    /// Minimum and maximum of a number.
+    /// Minimum and maximum, if the value is a number.
     pub range: Option<(u64, u64)>,
-    /// Separator between several values in one word.
+    /// Separator between values, if one word can contain several.
     pub separator: Option<char>,
     /// Whether a value may start with `-`.
     pub can_begin_with_dash: bool,
-    /// Names of options that exclude this one.
+    /// Names of the options that cannot be combined with this one.
     pub conflicts: &'static [&'static str],
     /// Names of options that this one requires.
     pub needs: &'static [&'static str],
@@ -125,10 +126,11 @@ impl Definition {
 }
 
 impl RunOption {
-    /// Sets the option in `request`. `value` is `None` for a flag, or if the value is omitted.
+    /// Sets the option in `request`. `value` is `None` for a flag, or if the user omitted the
+    /// value.
     ///
     /// # Errors
-    /// Returns why the value is not allowed.
+    /// Returns an error message if the value is not allowed.
     pub fn take(&self, request: &mut Request, value: Option<&OsStr>) -> Result<(), String> {
         let value = value.unwrap_or(OsStr::new(self.definition.bare.unwrap_or_default()));
         if let Some((least, most)) = self.definition.range
@@ -140,8 +142,8 @@ impl RunOption {
         (self.take)(request, value)
     }
 
-    /// Returns the option's values in `request`, one for each time that the option must be given.
-    /// Returns none if the option has its default.
+    /// Returns the option's values in `request`: one for each time that the option must be given on
+    /// a command line. Returns no values if the option has its default value.
     #[must_use]
     pub fn values(&self, request: &Request) -> Vec<String> {
         (self.values)(request)
@@ -171,7 +173,7 @@ impl RunOption {
     }
 }
 
-/// A value that is written as one word of a command line.
+/// A type whose values can each be written as one word of a command line.
 pub trait Word: Sized {
     /// Whether the value is a path.
     const IS_PATH: bool = false;
@@ -184,13 +186,13 @@ pub trait Word: Sized {
     /// Parses the value.
     ///
     /// # Errors
-    /// Returns why `text` is not a valid value.
+    /// Returns an error message if `text` is not a valid value.
     fn read(text: &str) -> Result<Self, String>;
 
     /// Parses a word that need not be UTF-8.
     ///
     /// # Errors
-    /// Returns why `word` is not a valid value.
+    /// Returns an error message if `word` is not a valid value.
     fn read_os(word: &OsStr) -> Result<Self, String> {
         let text = word
             .to_str()
@@ -198,11 +200,11 @@ pub trait Word: Sized {
         Self::read(text)
     }
 
-    /// Returns a word that is parsed as the same value.
+    /// Returns a word that is parsed to the same value.
     fn word(&self) -> String;
 }
 
-/// The value of an option in a request.
+/// A type that a request uses for the value of an option.
 pub trait OptionValue: Default {
     /// How often the option can be given.
     const KIND: Kind;
@@ -215,10 +217,10 @@ pub trait OptionValue: Default {
     /// Adds the next word to the value.
     ///
     /// # Errors
-    /// Returns why the word is not allowed.
+    /// Returns an error message if the word is not allowed.
     fn set(&mut self, word: &OsStr) -> Result<(), String>;
 
-    /// Returns one word for each time that the option must be given.
+    /// Returns the words, one for each time that the option must be given.
     fn values(&self) -> Vec<String>;
 }
 
@@ -493,7 +495,7 @@ impl Word for Tuning {
 /// Parses a duration above zero.
 ///
 /// # Errors
-/// Returns a sentence with an example of a valid value.
+/// Returns an error message with an example of a valid value.
 pub fn positive_duration(text: &str) -> Result<Nanos, String> {
     match text.parse::<Nanos>() {
         Ok(duration) if duration > Nanos::ZERO => Ok(duration),
@@ -507,7 +509,7 @@ pub fn positive_duration(text: &str) -> Result<Nanos, String> {
 /// Parses a share from 0 to 1, which may be written in percent.
 ///
 /// # Errors
-/// Returns a sentence with an example of a valid value.
+/// Returns an error message with an example of a valid value.
 pub fn share(text: &str) -> Result<f64, String> {
     let (number, scale) = text
         .trim()

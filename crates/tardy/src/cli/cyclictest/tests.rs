@@ -185,18 +185,9 @@ fn each_option_of_the_manual_is_done_or_said_to_be_passed_over_or_refused() {
         ("-b", "a value is required for '--breaktrace <US>'"),
     ];
     for (option, wanted) in options {
-        let words = ["tardy", "cyclictest"].into_iter().chain(option.split(' '));
-        let said = match Cli::try_parse_from(words) {
-            Ok(Cli {
-                command: Command::Cyclictest(args),
-            }) => args
-                .setup(&processors("0-3", "0-3"))
-                .map(|setup| setup.notes),
-            Ok(_) => panic!("another command"),
-            Err(error) => Err(in_a_line(&error)),
-        };
-        match said {
-            Ok(notes) => {
+        match understood(option) {
+            Ok(setup) => {
+                let notes = setup.notes;
                 let usual = |note: &&String| {
                     note.contains("bound to CPUs in turn")
                         || note.starts_with("the real-time priority")
@@ -215,6 +206,42 @@ fn each_option_of_the_manual_is_done_or_said_to_be_passed_over_or_refused() {
             ),
         }
     }
+}
+
+/// Returns the setup for a command line on CPUs 0 to 3, or the reason why the line is refused.
+fn understood(line: &str) -> Result<Setup, String> {
+    let words = ["tardy", "cyclictest"].into_iter().chain(line.split(' '));
+    match Cli::try_parse_from(words) {
+        Ok(Cli {
+            command: Command::Cyclictest(args),
+        }) => args.setup(&processors("0-3", "0-3")),
+        Ok(_) => panic!("another command"),
+        Err(error) => Err(in_a_line(&error)),
+    }
+}
+
+/// Checks the table of docs/cyclictest.md: a row with "refused" has a command line that is refused,
+/// and the first command line of any other row is done.
+#[test]
+fn each_row_of_the_page_is_done_or_refused_as_it_says() {
+    let page = include_str!("../../../../../docs/cyclictest.md");
+    let (_, table) = page.split_once("\n## Option by option\n").unwrap();
+    let mut lines_of_table = 0;
+    for row in table.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = row.split(" | ").collect();
+        let lines: Vec<&str> = cells[5].split('`').skip(1).step_by(2).collect();
+        lines_of_table += lines.len();
+        if cells[1..5].contains(&"refused") {
+            assert!(lines.iter().any(|line| understood(line).is_err()), "{row}");
+            continue;
+        }
+        // clap prints the texts of these options, and cyclictest accepts unknown values.
+        let is_done = !["`--help`", "`--version`", "`unknown options"]
+            .iter()
+            .any(|name| cells[0].contains(name));
+        assert_eq!(understood(lines[0]).is_ok(), is_done, "{row}");
+    }
+    assert_eq!(lines_of_table, 131);
 }
 
 #[test]

@@ -17,8 +17,9 @@ use crate::cli::positive_duration;
                   operations on memory, files, pipes, futexes, timers and processes (`tardy list \
                   loads operations`). The QEMU plugin records all sections. Programs with longer \
                   sections, or with new call paths of long sections, are kept and mutated.
-After the search, the longest section of each new call path is reduced to a short program, which \
-                  runs alone several times. FOLDER/findings has a scenario for each finding, for \
+After the search, the programs of the guest with the longest section of each new call path are \
+                  reduced to those that the section needs, which then run several times. \
+                  FOLDER/findings has a scenario for each finding, for \
                   `tardy lab run --scenario FILE --snapshots --watch`, and for real machines: \
                   `tardy run --scenario FILE --allow operations`.
 The same command continues a stopped hunt. `--random` adds the control to the same folder: the same \
@@ -53,6 +54,9 @@ pub struct HuntArguments {
     /// Number of new findings to reduce
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub findings: usize,
+    /// Maximum number of guests to reduce a finding
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub reductions: u32,
     /// How often each reproducer runs
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub repeats: u32,

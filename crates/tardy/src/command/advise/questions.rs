@@ -85,7 +85,7 @@ const QUESTIONS: &[Question] = &[
 /// answer, the question is repeated. Stops asking at the end of the input.
 ///
 /// # Errors
-/// Returns errors of reading and writing.
+/// Returns an error if reading or writing fails.
 pub(super) fn ask(
     task: &mut Task,
     input: &mut impl BufRead,

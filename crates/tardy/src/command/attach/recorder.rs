@@ -20,8 +20,8 @@ pub(super) struct Recorder<'a> {
     signals: &'a SignalFd,
     tally: Tally,
     threshold: Option<Threshold>,
-    /// The miss for the next action: the largest since the last action or, if the measurement ends
-    /// at a miss, the first.
+    /// The miss for which the next action is taken. It is the largest miss since the last action
+    /// or, if the measurement ends at a miss, the first one.
     late: Option<WakeUp>,
     writer: Option<FolderWriter>,
     is_at_threshold: bool,

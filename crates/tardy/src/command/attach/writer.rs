@@ -24,7 +24,8 @@ use tardy_trace::timers::TimerKind;
 use tardy_trace::wake_ups::WakeUp;
 use tardy_tracer::attach::SoFar;
 
-/// Maximum time for which samples are only in memory; a kill loses them.
+/// Maximum time for which samples are only in memory. These samples are lost if the process is
+/// killed.
 const FLUSH: Nanos = Nanos::from_secs(1);
 /// Interval at which the trace around the worst wake-ups is written, if it has changed.
 const TRACES: Nanos = Nanos::from_secs(10);
@@ -32,7 +33,7 @@ const TRACES: Nanos = Nanos::from_secs(10);
 /// times the time that this thread takes to encode them.
 const CYCLES: Nanos = Nanos::from_secs(5);
 const CYCLES_PAUSES: i64 = 50;
-/// Divisor of the disk budget of all traces: the trace of one hour takes at most this part of it.
+/// The trace of one hour takes at most the disk budget of all traces divided by this number.
 const HOURS_LEAST: u64 = 4;
 /// The folder of traces.
 const TRACE: &str = "trace";
@@ -46,11 +47,11 @@ pub(super) struct FolderWriter {
     cycles_due: Nanos,
     /// The hour of the recording to which the worst wake-ups belong.
     hour: i64,
-    /// Number of resumptions in this hour.
+    /// How often the recording was resumed in this hour.
     part: u32,
     series: usize,
     unwritten: Option<io::Error>,
-    /// The cycles of the parts before `--resume`.
+    /// The cycles of the parts of the recording before it was resumed.
     earlier: Cycles,
 }
 
@@ -206,7 +207,7 @@ impl FolderWriter {
             })
             .collect();
         traces.sort();
-        // While a file is replaced, the old and the new one exist.
+        // While a file is replaced, both the old and the new one exist.
         let room = 2 * division.traces_bytes / HOURS_LEAST;
         let mut bytes: u64 = traces.iter().map(|(_, bytes)| bytes).sum();
         for (path, length) in traces {

@@ -1,4 +1,5 @@
-//! `tardy lab app`: a user's program on kernels x preemption models x loads, in a table.
+//! `tardy lab app`: runs a user's program on kernels x preemption models x loads, and shows the
+//! results in a table.
 //!
 //! The guests are the cells of an atlas: they start from the snapshot of their kernel, and are
 //! kept.
@@ -27,7 +28,8 @@ use super::setting::{LabError, Setting};
 use crate::cli::lab::app::AppArguments;
 use crate::command::output;
 
-/// Memory of a guest beside its files, in MiB: kernel, tardy, and buffers of the kernel's trace.
+/// Memory that a guest needs in addition to its files, in MiB: for the kernel, for tardy, and for
+/// the buffers of the kernel's trace.
 const MEMORY_MIB: u64 = 160;
 
 pub(super) fn run(arguments: &AppArguments) -> Result<Exit, LabError> {
@@ -113,7 +115,7 @@ pub(super) fn run(arguments: &AppArguments) -> Result<Exit, LabError> {
     let input = input(&index, question, &arguments.out)?;
     if let Some(shard) = arguments.shard {
         say!(
-            "shard {shard} is done: {} of {} guests are in {}",
+            "shard {shard} is done: the results of {} of {} guests are in {}",
             input.guests.len(),
             index.cells(),
             arguments.out.display()
@@ -132,8 +134,8 @@ pub(super) fn run(arguments: &AppArguments) -> Result<Exit, LabError> {
     Ok(table.exit())
 }
 
-/// Refuses files that leave the guest too little memory: while it boots, the guest holds the
-/// archive and the unpacked files.
+/// Refuses files that leave the guest too little memory, because a booting guest has both the
+/// archive and the unpacked files in memory.
 fn check_memory(packed: &Packed, memory_mib: u32) -> Result<(), LabError> {
     let needed = MEMORY_MIB + 2 * (packed.bytes >> 20);
     if needed <= u64::from(memory_mib) {

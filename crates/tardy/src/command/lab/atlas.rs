@@ -1,5 +1,5 @@
-//! `tardy lab atlas`: a table of kernels (rows) and loads (columns). Each cell is measured once and
-//! kept.
+//! `tardy lab atlas`: makes a table of kernels (rows) and loads (columns). Each cell is measured
+//! once and kept.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -82,7 +82,8 @@ fn loads(arguments: &AtlasArguments) -> Vec<String> {
     }
 }
 
-/// Checks the loads before the first boot, because an invalid load would cost a boot.
+/// Checks the loads before the first boot, because an invalid load would otherwise be noticed only
+/// after a boot.
 pub(in crate::command) fn check_loads(arguments: &AtlasArguments) -> Result<(), LabError> {
     loads(arguments)
         .iter()
@@ -136,7 +137,7 @@ pub(in crate::command) fn make(
     order.make(setting, grid)
 }
 
-/// How the guests of a grid are run, and where their cells are kept.
+/// How the guests of a grid are run, and where their cells are stored.
 pub(super) struct Order<'a> {
     /// Returns the guest's job for a load and a replica.
     pub(super) job_of_cell: &'a (dyn Fn(&str, u32) -> GuestJob + Sync),

@@ -1,5 +1,5 @@
-//! `tardy lab check`: a regression test of a kernel over an ensemble of runs, for scripts and `git
-//! bisect run`.
+//! `tardy lab check`: tests a kernel for a regression in an ensemble of runs, for scripts and
+//! `git bisect run`.
 
 use std::path::Path;
 
@@ -29,8 +29,8 @@ pub(super) fn check(arguments: &CheckArguments) -> Exit {
     run(arguments).unwrap_or_else(|error| {
         output::complain(&error);
         match (error.exit_code(), &error) {
-            // Another kernel may have the missing module, and `git bisect run` would interpret 2 as
-            // a bad kernel.
+            // A missing module does not make the kernel bad, but `git bisect run` would interpret
+            // the exit code 2 as a bad kernel.
             (Exit::Machine, _) | (_, LabError::Kernel(KernelError::NoModule { .. })) => {
                 Exit::StopBisect
             }
@@ -128,7 +128,7 @@ pub(super) fn test(
     ))
 }
 
-/// The limits for a kernel. With a margin, the second variant is the baseline.
+/// The limits for a kernel. If a margin is given, the second variant is the baseline.
 #[derive(Clone, Copy)]
 struct CheckLimits {
     limit: Option<Nanos>,
@@ -182,7 +182,7 @@ fn with_baseline(
     ))
 }
 
-/// Runs the ensemble, until one guest decides or all have run.
+/// Runs the ensemble until one guest settles the result or all have run.
 fn judge(
     setting: &Setting,
     variants: &[Variant],
@@ -301,8 +301,8 @@ impl BesideBaseline {
 
 impl Verdict {
     fn new(comparison: &Comparison, outcomes: &[Outcome], asked: CheckLimits) -> Self {
-        // The baseline is the second variant, if there is one. Its failures prove nothing about the
-        // kernel.
+        // The baseline is the second variant, if there is one. Failures of the baseline prove
+        // nothing about the kernel.
         let is_kernel = |variant: usize| asked.margin.is_none() || variant == 0;
         let blamed = |blame: Blame| {
             let of_kernel = outcomes.iter().filter(|outcome| is_kernel(outcome.variant));
@@ -329,8 +329,8 @@ impl Verdict {
             .collect();
         // A run without samples proves nothing, even if it ended normally.
         let without_samples = outcomes.len() - failed - all.iter().map(Vec::len).sum::<usize>();
-        // A run whose load did not work proves nothing either: its phase is idle, but would count
-        // as the kernel under load.
+        // A run whose load did not work proves nothing either, because its phase is idle, but would
+        // count as the kernel under load.
         let without_load: usize = comparison
             .variants
             .iter()
@@ -364,8 +364,8 @@ impl Verdict {
         }
     }
 
-    /// Returns the exit code. A violation by the kernel decides, even if other guests passed.
-    /// Trouble of the host proves nothing about the kernel.
+    /// Returns the exit code. A violation by the kernel decides, even if other guests passed. A
+    /// failure of the host proves nothing about the kernel.
     fn exit(&self) -> Exit {
         match self {
             Self { above: 1.., .. } | Self { broken: 1.., .. } => Exit::Failed,
@@ -381,7 +381,7 @@ impl Verdict {
         }
     }
 
-    /// Returns whether further guests cannot change the result.
+    /// Returns whether the result is final, because no further guest can change it.
     fn is_decided(&self) -> bool {
         self.above > 0 || self.broken > 0
     }
@@ -595,8 +595,8 @@ mod tests {
         ] {
             assert_eq!((decided.exit(), decided.is_decided()), (Exit::Failed, true));
         }
-        // At exit code 125, git bisect skips the kernel; from 128 on it aborts; it interprets all
-        // other codes from 1 to 127 as bad.
+        // At exit code 125, git bisect skips the kernel; at 128 and above, it aborts; it interprets
+        // all other codes from 1 to 127 as bad.
         assert_eq!((Exit::Skip as u8, Exit::StopBisect as u8), (125, 128));
     }
 }

@@ -1,4 +1,4 @@
-//! `tardy lab run --cost`: the cost of services on each kernel, in instructions.
+//! `tardy lab run --cost`: measures the cost of services on each kernel, in instructions.
 
 use tardy_costs::metrics::chosen;
 use tardy_lab::cost_comparison::CostComparison;

@@ -1,4 +1,5 @@
-//! `tardy lab debug`: the guest of a finished run, stopped at the due time of a late sample, in gdb.
+//! `tardy lab debug`: opens the guest of a finished run in gdb, stopped at the due time of a late
+//! sample.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -31,7 +32,7 @@ use crate::command::output;
 /// gdb's commands if there is no terminal and no --batch.
 const BATCH: [&str; 2] = ["info registers", "x/6i $pc"];
 
-/// Number of a run's explained samples among which the chosen one is looked for.
+/// Number of explained samples of a run that are searched for the chosen sample.
 const EXPLAINED: usize = 1 << 16;
 
 pub(super) fn debug(arguments: &DebugArguments) -> Result<Exit, LabError> {
@@ -101,7 +102,7 @@ pub(super) fn debug(arguments: &DebugArguments) -> Result<Exit, LabError> {
         }
     };
     let started = Instant::now();
-    say!("tardy: boots the guest again, up to the due time");
+    say!("tardy: boots the guest again and runs it up to the due time");
     let stopped = guest.stop_after(time, &provenance.inputs, (&qemu, &plugin), scratch.path())?;
     say!(
         "tardy: the guest stands still, after {:.1} s",
@@ -206,8 +207,8 @@ fn gdb(arguments: &DebugArguments, symbols: &Path, socket: &Path) -> std::io::Re
         command.args(["-batch", "-nx"]);
     }
     let attach = format!("target remote {}", socket.display());
-    // Bit 0 is single-stepping. Without the other bits, interrupts and timers keep working while
-    // gdb steps through the guest, as in the run (docs/system/gdb.rst of QEMU).
+    // Bit 0 enables single-stepping. Without the other bits, interrupts and timers keep working
+    // while gdb steps through the guest, as in the run (docs/system/gdb.rst of QEMU).
     let steps = "maintenance packet Qqemu.sstep=0x1";
     command.arg(symbols).args(["-ex", &attach, "-ex", steps]);
     let default = BATCH.map(str::to_owned);

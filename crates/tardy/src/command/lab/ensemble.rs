@@ -57,7 +57,7 @@ pub(super) struct Ensemble<'a> {
     pub(super) shard: Shard,
     /// Whether each guest runs twice.
     pub(super) verify_repeatable: bool,
-    /// Returns whether an outcome decides, so that no further guest is needed.
+    /// Returns whether an outcome settles the result, so that no further guest is needed.
     pub(super) is_decided: &'a (dyn Fn(&Outcome) -> bool + Sync),
 }
 
@@ -92,7 +92,7 @@ pub(super) fn print_shard(shard: Shard, guests: usize, out: &Path) -> Result<(),
     output::print(&text).map_err(|error| LabError::Unable(format!("cannot write: {error}")))
 }
 
-/// Runs the measurement of the arguments in every replica of every variant.
+/// Runs the measurement that the arguments request, in every replica of every variant.
 pub(super) fn run_all(
     setting: &Setting,
     variants: &[Variant],
@@ -295,8 +295,8 @@ fn modules_of_variants(
     variants.iter().map(of).collect()
 }
 
-/// Checks that the file is a module for the variant's kernel. A module for another kernel would
-/// cost a boot.
+/// Checks that the file is a module for the variant's kernel. Without this check, a module for
+/// another kernel would be noticed only after a boot.
 fn check_module_file(file: &Path, variant: &Variant) -> Result<(), LabError> {
     let refused = |why: String| LabError::Usage(format!("--module {}: {why}", file.display()));
     let content = regular_file::read(file, kernel::MODULE_BYTES_MAX)
@@ -345,7 +345,7 @@ fn lines_of_modules(
 /// Compares the variants, from their run folders.
 pub(super) fn compare(setting: &Setting, variants: &[Variant], outcomes: &[Outcome]) -> Comparison {
     let summary = |outcome: &Outcome| {
-        // A user's program leaves no run.
+        // A user's program makes no run folder that could be compared.
         if !outcome.folder.join("run.json").exists() {
             return Ok(None);
         }
@@ -383,7 +383,7 @@ fn module_of(variant: &Variant, measure: &MeasureArguments) -> Option<PathBuf> {
 pub(super) enum SnapshotUse {
     /// The user gave --snapshots.
     Asked,
-    /// The command always does, and has no such option.
+    /// The command always uses snapshots, and has no such option.
     Always,
 }
 

@@ -1,4 +1,4 @@
-//! `tardy lab hunt`: the search for the longest section of a kernel.
+//! `tardy lab hunt`: searches for the longest section of a kernel.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,7 +12,7 @@ use tardy_lab::guest_job::{self, GuestJob, Task};
 use tardy_lab::hunt::corpus::{Idle, longest_of_paths};
 use tardy_lab::hunt::folder::{GuestPlace, GuestResult, HuntFolder, HuntFolderError, KeptGuest};
 use tardy_lab::hunt::guests::{GuestBench, scenario};
-use tardy_lab::hunt::reduction::reduce;
+use tardy_lab::hunt::reduction::{Reduced, reduce};
 use tardy_lab::hunt::{Bench, Choice, Hunt, NoResult};
 use tardy_lab::provenance::meaning;
 use tardy_lab::snapshot::Snapshots;
@@ -23,7 +23,7 @@ use tardy_outside::kind::Kind;
 use tardy_report::report::lab_hunt_text;
 use tardy_results::document::Format;
 use tardy_results::exit::Exit;
-use tardy_results::lab_hunt::{Finding, HuntQuestion, LabHunt, ProgramResult, Search};
+use tardy_results::lab_hunt::{Finding, HuntQuestion, LabHunt, Search};
 use tardy_run::operations::Program;
 use tardy_run::request::Request;
 
@@ -47,7 +47,7 @@ const IDLE: [&str; 4] = ["sleep=1000", "sleep=2000", "sleep=3000", "sleep=20000"
 const RESULT_NAME: &str = "result.json";
 const SCENARIO_NAME: &str = "scenario.toml";
 const RUN_NAME: &str = "run";
-/// Number of worst samples of a finding's run whose code is kept for `tardy explain`.
+/// Number of worst samples of a finding's run whose code is stored for `tardy explain`.
 const WATCH_WORST: u32 = 10;
 
 impl From<HuntFolderError> for LabError {
@@ -163,7 +163,7 @@ fn question(
     })
 }
 
-/// Returns the sections of a guest in which no program runs.
+/// Returns the sections of a guest that runs no program.
 fn idle(folder: &HuntFolder, bench: &GuestBench<'_>) -> Result<Idle, LabError> {
     if let Some(results) = folder.idle()? {
         return Ok(Idle::new(&results));
@@ -187,7 +187,8 @@ fn search(
         Choice::Guided
     };
     let end = Instant::now() + arguments.length.to_std();
-    // A control has as many guests as the search, if there is one.
+    // The random control gets as many guests as the guided search in the same folder, if there is
+    // one.
     let guided = folder.guests(Choice::Guided)?.len();
     let left = if arguments.random && guided > 0 {
         guided.saturating_sub(folder.guests(Choice::Random)?.len())
@@ -243,62 +244,45 @@ fn reduce_new(
     bench: &GuestBench<'_>,
 ) -> Result<(), LabError> {
     let guests = folder.guests(Choice::Guided)?;
-    let results = guests
-        .iter()
-        .flat_map(|guest| guest.result.results.iter().flatten());
+    let results = guests.iter().map(|guest| &guest.result);
     let mut findings = folder.findings()?;
-    let mut known: BTreeSet<String> = findings
+    let known: BTreeSet<String> = findings
         .iter()
         .map(|finding| finding.call_path.clone())
         .collect();
     let mut left = arguments.findings;
-    for (section, found) in longest_of_paths(results, idle) {
+    for found in longest_of_paths(results, idle) {
         if left == 0 {
             break;
         }
-        if known.contains(&section.call_path()) {
+        let call_path = found.section.call_path();
+        if known.contains(&call_path) {
             continue;
         }
         left -= 1;
-        let reduced = match reduce(&found.program, bench) {
-            Ok(reduced) => reduced,
-            Err(error) => {
-                say!("{}: {error}", found.program);
-                continue;
-            }
-        };
-        // Alone, the program can take another path, which may be known.
-        let call_path = reduced
-            .result
-            .longest()
-            .map(|section| section.call_path())
-            .unwrap_or_default();
-        if !known.insert(call_path.clone()) {
-            say!(
-                "{}: alone, the program causes a section that is known",
-                found.program
-            );
-            continue;
-        }
+        say!("reducing: {} in {call_path}", found.section.length_ns);
+        let reduced = reduce(&found, arguments.reductions, bench);
         let name = folder.next_finding(findings.len());
         let path = folder.path().join(&name);
-        let runs = Repetition::of(&reduced.result.program, bench, &path, arguments.repeats)?;
+        let equal = repeat(&reduced, bench, &path, arguments.repeats)?;
         let finding = Finding {
             call_path,
-            found: found.program.clone(),
-            found_ns: section.length_ns,
-            reduced: runs.first,
+            found: found.programs.to_vec(),
+            found_ns: found.section.length_ns,
+            reduced: reduced.programs,
+            result: reduced.result,
             reductions: reduced.guests,
+            reductions_max: arguments.reductions,
+            is_complete: reduced.is_complete,
             repeats: arguments.repeats,
-            equal: runs.equal,
+            equal,
             folder: name,
         };
         folder.write_finding(&finding)?;
         say!(
-            "{}: {} in {}, {} of {} runs are equal",
+            "{}: {}, {} of {} runs are equal",
             finding.folder,
-            finding.reduced.longest_ns(),
-            finding.reduced.program,
+            finding.result.longest_ns(),
             finding.equal,
             finding.repeats
         );
@@ -307,48 +291,36 @@ fn reduce_new(
     Ok(())
 }
 
-/// The runs of a reproducer.
-struct Repetition {
-    first: ProgramResult,
-    /// Number of runs that equal the first, including the first.
-    equal: u32,
-}
-
-impl Repetition {
-    /// Runs the program alone, and keeps its scenario and its first run in `folder`.
-    fn of(
-        program: &Program,
-        bench: &GuestBench<'_>,
-        folder: &Path,
-        repeats: u32,
-    ) -> Result<Self, LabError> {
-        let programs = std::slice::from_ref(program);
-        let run = folder.join(RUN_NAME);
-        // A killed hunt may have left a run.
-        if run.exists() {
-            std::fs::remove_dir_all(&run).map_err(|error| unreadable(&run, &error))?;
-        }
-        std::fs::create_dir_all(folder).map_err(|error| unreadable(folder, &error))?;
-        let path = folder.join(SCENARIO_NAME);
-        std::fs::write(&path, scenario(programs)).map_err(|error| unreadable(&path, &error))?;
-        let first = bench
-            .run_in(programs, &run)
-            .map_err(|error| no_guest(&error))?;
-        let mut equal = 1;
-        for _ in 1..repeats {
-            let again = bench.cache.scratch("hunt")?;
-            let result = bench.run_in(programs, again.path());
-            equal += u32::from(result.as_ref() == Ok(&first));
-        }
-        let none = || LabError::Unable("the guest left no result".to_owned());
-        Ok(Self {
-            first: first.0.into_iter().next().ok_or_else(none)?,
-            equal,
-        })
+/// Runs a reproducer, and keeps its scenario and its first run in `folder`. Returns the number of
+/// runs with the reduction's result and the samples of the first run.
+fn repeat(
+    reduced: &Reduced,
+    bench: &GuestBench<'_>,
+    folder: &Path,
+    repeats: u32,
+) -> Result<u32, LabError> {
+    let run = folder.join(RUN_NAME);
+    // A killed hunt may have left a run.
+    if run.exists() {
+        std::fs::remove_dir_all(&run).map_err(|error| unreadable(&run, &error))?;
     }
+    std::fs::create_dir_all(folder).map_err(|error| unreadable(folder, &error))?;
+    let path = folder.join(SCENARIO_NAME);
+    std::fs::write(&path, scenario(&reduced.programs))
+        .map_err(|error| unreadable(&path, &error))?;
+    let first = bench
+        .run_in(&reduced.programs, &run)
+        .map_err(|error| no_guest(&error))?;
+    let mut equal = u32::from(first.0.contains(&reduced.result));
+    for _ in 1..repeats {
+        let again = bench.cache.scratch("hunt")?;
+        let result = bench.run_in(&reduced.programs, again.path());
+        equal += u32::from(result.as_ref() == Ok(&first) && first.0.contains(&reduced.result));
+    }
+    Ok(equal)
 }
 
-/// Prints the result and keeps it in the folder.
+/// Prints the result and stores it in the folder.
 fn show(
     arguments: &HuntArguments,
     question: HuntQuestion,
@@ -426,7 +398,7 @@ fn summary(choice: Choice, guests: &[KeptGuest], idle: &Idle) -> Search {
         largest_latency_ns: results()
             .filter_map(|result| result.largest_latency_ns)
             .max(),
-        call_paths: count(longest_of_paths(results(), idle).len()),
+        call_paths: count(longest_of_paths(guests.iter().map(|guest| &guest.result), idle).len()),
     }
 }
 

@@ -1,5 +1,5 @@
-//! The progress of an experiment: one line per guest on stderr, and on a terminal an updated last
-//! line.
+//! Shows the progress of an experiment: one line per guest on stderr, and on a terminal an updated
+//! last line.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use tardy_lab::variant::Variant;
 
 use crate::command::status_line::{self, StatusLine};
 
-/// Counts guests and prints their results. Several threads use it.
+/// Counts guests and prints their results. Several threads use the same value.
 pub(super) struct Progress {
     guests: Arc<Mutex<Guests>>,
     _line: Option<StatusLine>,
@@ -48,7 +48,7 @@ impl Progress {
     pub(super) fn ended(&self, variant: &Variant, outcome: &Outcome) {
         let bad =
             outcome.result.is_err() || !matches!(outcome.repetition, None | Some(Repetition::Same));
-        // The lock keeps the lines of several threads apart.
+        // The lock prevents the lines of several threads from being mixed.
         let mut guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
         guests
             .running

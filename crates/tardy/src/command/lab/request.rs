@@ -1,4 +1,4 @@
-//! The task of the guests, checked on the host before anything is fetched or booted, because a
+//! Checks the task of the guests on the host before anything is fetched or booted, because a
 //! mistake would cost a boot of every guest. A guest that measures gets its request as data.
 
 use clap::Parser;
@@ -106,7 +106,7 @@ const FIRST_WORK: [(&str, Nanos); 3] = [
 /// several loads that run at the same time and share resources.
 const FIRST_WORK_OF_OTHERS: Nanos = Nanos::from_millis(400);
 
-/// Returns the length, in whole seconds, at which each phase is long enough for its load, and the
+/// Returns the length, in whole seconds, that makes each phase long enough for its load, and the
 /// load that needs this length; `None` if the requested length suffices.
 pub(super) fn length_needed(measure: &MeasureArguments) -> Option<(Nanos, String)> {
     let asked = measure.length.filter(|_| measure.program.is_none())?;
@@ -150,7 +150,8 @@ pub(super) fn scenario_file(measure: &MeasureArguments) -> Option<&str> {
         .filter(|name| name.contains('/') || name.ends_with(".toml"))
 }
 
-/// Checks that the guest will contain the program: a guest has only tardy and the added files.
+/// Checks that the guest will contain the program, because a guest has only tardy and the added
+/// files.
 fn check_program(program: &str, measure: &MeasureArguments) -> Result<(), LabError> {
     let path = program.trim_start_matches('/');
     let is_added = measure.add.iter().any(|added| added.0.path == path);

@@ -103,7 +103,8 @@ fn lengthened(arguments: &RunArguments) -> RunArguments {
     arguments
 }
 
-/// Returns the exit code. If kernels were absent, it is that of an incomplete comparison.
+/// Returns the exit code. If kernels were absent, this is the exit code of an incomplete
+/// comparison.
 fn with_absent(exit: Exit, absent: usize) -> Exit {
     if absent > 0 { Exit::Machine } else { exit }
 }

@@ -1,4 +1,4 @@
-//! The needs of every subcommand that boots guests: machine, QEMU, binary, cache.
+//! Prepares what every subcommand that boots guests needs: machine, QEMU, binary, cache.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -96,7 +96,7 @@ impl Setting {
         })
     }
 
-    /// Replaces KVM by emulated CPUs if no guest boots with KVM. Its device may be missing,
+    /// Replaces KVM by emulated CPUs if no guest boots with KVM. KVM's device may be missing,
     /// forbidden, or broken (nested machines).
     pub(super) fn with_working_accelerator(mut self, variant: &Variant) -> Self {
         if self.machine.accelerator == Accelerator::Kvm

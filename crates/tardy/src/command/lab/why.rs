@@ -1,4 +1,4 @@
-//! `tardy lab why`: two kernels, and the functions that make one of them slower.
+//! `tardy lab why`: compares two kernels, and shows the functions that make one of them slower.
 
 use tardy_results::exit::Exit;
 use tardy_results::why::WhyQuestion;

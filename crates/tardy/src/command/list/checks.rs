@@ -49,7 +49,8 @@ fn entry(check: &Check) -> Entry {
     }
 }
 
-/// Returns the severity for the default profile, and those of the profiles for which it differs.
+/// Returns the severity for the default profile, and the severity for each profile in which it
+/// differs.
 fn weights(check: &Check) -> String {
     let usual = check.weight.importance(Profile::default());
     let others = Profile::ALL

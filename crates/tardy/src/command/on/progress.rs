@@ -1,4 +1,4 @@
-//! The progress of the machines: a line per event, and on a terminal a last line that counts
+//! Shows the progress of the machines: a line per event, and on a terminal a last line that counts
 //! machines.
 
 use std::io::{IsTerminal, Write};
@@ -78,7 +78,7 @@ impl Progress {
         self.say(&format!("{}: {text}", self.names[index]));
     }
 
-    /// Records that the machine has finished. The reason of a failure is printed at the end.
+    /// Records that the machine has finished. The reason for a failure is printed at the end.
     pub(super) fn ended(&mut self, index: usize, error: Option<String>) {
         self.steps[index] = if error.is_some() {
             Step::Failed

@@ -1,7 +1,7 @@
-//! The steps of a reproduction, and the time that they take. A step is an experiment or, for a full
-//! experiment in the lab, one of as many equal parts as there are replicas. An interrupted
-//! reproduction repeats only the step that it was in, and other machines can do some of the steps
-//! (`--shard`).
+//! Plans the steps of a reproduction, and estimates the time that they take. A step is an
+//! experiment. A full experiment in the lab is divided into as many equal steps as it has replicas.
+//! An interrupted reproduction repeats only the step that it was in, and other machines can do some
+//! of the steps (`--shard`).
 
 use clap::Parser;
 use tardy_core::units::{Nanos, three_digits};
@@ -14,15 +14,15 @@ use tardy_results::reproduce::ExperimentCommand;
 use crate::cli::reproduce::ReproduceArgs;
 use crate::cli::{Cli, Command};
 
-/// Virtual time of a guest per time of the host's CPU that executes it. `reproduce all --on lab
-/// --quick` measures for 175 s on two CPUs and took 6 minutes (docs/papers.md), boots and costs
-/// included.
+/// Ratio of the virtual time that passes in a guest to the CPU time that the host needs to execute
+/// the guest. The command `reproduce all --on lab --quick` measures for 175 s on two CPUs and took
+/// 6 minutes, including boots and costs.
 const LAB_RATE: f64 = 0.5;
 
 /// A command that is started once.
 pub(super) struct Step {
     pub(super) command: ExperimentCommand,
-    /// Number of runs. As many of them run at the same time as there are CPUs.
+    /// Number of runs. In the lab, each CPU executes one of them at a time.
     runs: u32,
     /// Length of each run, in virtual time in the lab; `None` for costs, because their trials have
     /// no fixed length.
@@ -69,7 +69,7 @@ fn of_experiment(experiment: &Experiment, args: &ReproduceArgs) -> Vec<Step> {
         length,
     };
     match (place, extent) {
-        // A part has as many guests as the experiment has kernels.
+        // A part has one guest for each kernel of the experiment.
         (Place::Lab, Extent::Full) if replicas > 1 => (1..=replicas)
             .map(|part| {
                 let folder = format!("{name}/{part}-of-{replicas}");
@@ -187,7 +187,7 @@ mod tests {
         }
     }
 
-    /// Each kernel has each of its replicas in exactly one part.
+    /// Each replica of each kernel is in exactly one part.
     #[test]
     fn a_full_experiment_has_a_part_per_replica_with_as_many_guests_as_kernels() {
         let papers = papers();
@@ -224,7 +224,7 @@ mod tests {
     fn the_estimate_is_the_sum_of_all_runs_at_the_stated_rate() {
         let papers = papers();
         let all = steps(&papers, &asked("--quick"));
-        // 3 kernels of 12 s each: two rounds on two CPUs.
+        // Three kernels of 12 s each need two rounds on two CPUs.
         let cyclictest = all
             .iter()
             .find(|step| step.command.folder == "koolwal-cyclictest")

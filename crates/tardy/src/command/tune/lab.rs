@@ -1,6 +1,6 @@
 //! `tardy tune --search --lab`: compares words of the kernel's command line, and other kernels,
 //! with the unmodified first kernel, in virtual time. The runs are cells of an atlas, so an
-//! interrupted search resumes.
+//! interrupted search can be resumed.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -152,7 +152,7 @@ fn variants(
     ))
 }
 
-/// Returns `base` with these words added. A preemption model is kept apart from other words,
+/// Returns `base` with these words added. A preemption model is stored separately from other words,
 /// because the kernel must confirm it.
 fn with_words<'a>(base: &Variant, words: impl Iterator<Item = &'a str>) -> Variant {
     let (mut model, mut all) = (base.preemption.clone(), base.words.clone());
@@ -165,8 +165,9 @@ fn with_words<'a>(base: &Variant, words: impl Iterator<Item = &'a str>) -> Varia
     Variant::new(base.kernel.clone(), model, all)
 }
 
-/// Returns the padding of a replica. Similar paddings hardly move the kernel's data, and the
-/// largest latencies of such replicas are alike, so paddings are far apart.
+/// Returns the padding of a replica. Replicas with similar paddings have nearly the same layout of
+/// the kernel's data, and so nearly the same largest latencies. The paddings are therefore far
+/// apart.
 fn pad(replica: u32) -> u32 {
     (replica + 1) * 37
 }

@@ -141,7 +141,7 @@ fn planned(question: &Question) -> String {
 }
 
 /// Returns the duration of a number of runs, including the additional time of each. The duration is
-/// rounded up to whole seconds or, from two minutes on, to whole minutes.
+/// rounded up to whole minutes if it is at least two minutes, otherwise to whole seconds.
 fn time_of(length: Nanos, runs: usize) -> Nanos {
     let exact = (length + BESIDE) * i64::try_from(runs).unwrap_or(i64::MAX);
     if exact < Nanos::from_secs(120) {
@@ -229,7 +229,7 @@ fn put(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     output_file::replace(path, |mut file| file.write_all(bytes))
 }
 
-/// Returns another process, if any, in which this program measures or loads the machine.
+/// Returns another process, if there is one, in which tardy measures or loads the machine.
 fn another_run(root: &Root) -> Option<u32> {
     let mine = std::process::id();
     let is_another = |process: &u32| {

@@ -1,5 +1,6 @@
-//! Histograms of cyclictest -h and -H, as written by `print_hist` of cyclictest.c in rt-tests 0.84,
-//! 1.0 to 2.6, and 2.7 to 2.10, and by `hset_print_bucket` and `hist_print_oflows` of histogram.c.
+//! Generates histograms of cyclictest -h and -H, as written by `print_hist` of cyclictest.c in
+//! rt-tests 0.84, 1.0 to 2.6, and 2.7 to 2.10, and by `hset_print_bucket` and `hist_print_oflows`
+//! of histogram.c.
 
 use std::fmt::Write as _;
 
@@ -95,7 +96,7 @@ pub(super) fn draw(random: &mut Pcg64Mcg) -> File {
         .filter_map(Thread::maximum)
         .max()
         .unwrap_or(1);
-    // The limit of the rows: beyond the largest value, among the values, or below the smallest.
+    // The limit of the rows is beyond the largest value, among the values, or below the smallest.
     let limit = match random.random_range(0..4) {
         0 => largest + random.random_range(1..20),
         1 => random.random_range(1..30),

@@ -1,4 +1,4 @@
-//! JSON of cyclictest, as written by `write_stats` of cyclictest.c and `rt_write_json` of
+//! Generates JSON of cyclictest, as written by `write_stats` of cyclictest.c and `rt_write_json` of
 //! rt-utils.c in rt-tests 2.0 to 2.10.
 
 use std::collections::HashSet;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::drawn::{File, Thread, cpus, one_in, threads};
 use super::reading::{Reading, Row};
 
-/// Draws the text around the numbers.
+/// Generates the text around the numbers at random.
 pub(super) fn document(random: &mut Pcg64Mcg, tool: &str, body: &str) -> String {
     let (version, is_realtime) = (random.random_range(20..30), random.random_range(0..2));
     format!(
@@ -36,7 +36,7 @@ pub(super) fn document(random: &mut Pcg64Mcg, tool: &str, body: &str) -> String 
     )
 }
 
-/// The histogram in the file, or how versions write that none was requested.
+/// The histogram in the file, or the text by which a version states that none was requested.
 #[derive(Clone, Copy)]
 enum Rows {
     Below(u64),
@@ -86,8 +86,8 @@ pub(super) fn draw(random: &mut Pcg64Mcg) -> File {
         2..4 => Rows::Below(largest + 1),
         _ => Rows::Below(random.random_range(1..=largest)),
     };
-    // Without -a, cyclictest writes -1 as CPU. If all threads have one CPU, the CPU cannot identify
-    // a thread.
+    // Without -a, cyclictest writes -1 as CPU. If all threads run on one CPU, the CPU cannot
+    // identify a thread.
     let cpus: Vec<i64> = match random.random_range(0..6) {
         0 => vec![-1; threads.len()],
         1 => vec![3; threads.len()],

@@ -1,5 +1,5 @@
-//! Summary lines of cyclictest, as written by `print_stat` and `trigger_print` of cyclictest.c in
-//! rt-tests 0.84 to 2.10.
+//! Generates summary lines of cyclictest, as written by `print_stat` and `trigger_print` of
+//! cyclictest.c in rt-tests 0.84 to 2.10.
 
 use std::fmt::Write as _;
 
@@ -28,7 +28,7 @@ impl Line {
         }
     }
 
-    /// The line after only the smallest value has occurred.
+    /// The line that cyclictest prints while only the smallest value has occurred.
     fn early(thread: &Thread) -> Self {
         let Some(minimum) = thread.minimum() else {
             return Self::of(thread);
@@ -92,7 +92,7 @@ impl Style {
         text
     }
 
-    /// The lines as a terminal shows them, each frame over the previous one.
+    /// The lines as a terminal shows them, with each frame drawn over the previous one.
     pub(super) fn watched(&self, threads: &[Thread], frames: usize) -> String {
         let back = format!("\u{1b}[{}A", threads.len() + 2);
         let mut text = String::new();
@@ -112,7 +112,7 @@ impl Style {
     }
 }
 
-/// Draws the text at the start of the file.
+/// Generates the text at the start of the file at random.
 pub(super) fn head(random: &mut Pcg64Mcg) -> &'static str {
     [
         "",

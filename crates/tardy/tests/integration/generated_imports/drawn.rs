@@ -1,4 +1,4 @@
-//! Randomly drawn measurements, from which the writers make files.
+//! Draws random measurements, from which the writers make files.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub(super) fn one_in(random: &mut Pcg64Mcg, count: u32) -> bool {
 }
 
 impl Thread {
-    /// Draws latencies near `usual`, and sometimes a few much larger ones.
+    /// Generates random latencies near `usual`, and sometimes a few much larger ones.
     pub(super) fn near(random: &mut Pcg64Mcg, usual: u64) -> Self {
         let most = 10_f64.powf(random.random_range(0.5..7.5)) as u64;
         let mut values = BTreeMap::new();
@@ -61,7 +61,7 @@ impl Thread {
         values.map(|(value, count)| value * count).sum()
     }
 
-    /// The number of samples from `from` to below `to`.
+    /// The number of samples that are at least `from` and less than `to`.
     pub(super) fn within(&self, from: u64, to: u64) -> u64 {
         self.values.range(from..to).map(|(_, count)| count).sum()
     }
@@ -71,7 +71,7 @@ impl Thread {
     }
 }
 
-/// Draws a few threads, rarely many, with values in ns or us.
+/// Generates a few random threads, rarely many, with values in ns or us.
 pub(super) fn threads(random: &mut Pcg64Mcg, is_nanoseconds: bool) -> Vec<Thread> {
     let count = if one_in(random, 20) {
         random.random_range(30..80)
@@ -86,7 +86,7 @@ pub(super) fn threads(random: &mut Pcg64Mcg, is_nanoseconds: bool) -> Vec<Thread
     (0..count).map(|_| Thread::near(random, usual)).collect()
 }
 
-/// Draws `count` CPU numbers in order, often with gaps.
+/// Generates `count` random CPU numbers in order, often with gaps.
 pub(super) fn cpus(random: &mut Pcg64Mcg, count: usize) -> Vec<usize> {
     let mut next = random.random_range(0..3);
     let has_gaps = one_in(random, 2);

@@ -1,6 +1,7 @@
-//! Generated files of the six formats that people import most. The tests' writers and readers
-//! follow the tools' source code, never the importers. `tardy import` and `show` must find the same
-//! numbers as the readers. `TARDY_TEST_IMPORTS` sets the number of files per format.
+//! Tests the import with generated files of the six formats that people import most. The tests'
+//! writers and readers follow the tools' source code, never the importers. `tardy import` and
+//! `show` must find the same numbers as the readers. `TARDY_TEST_IMPORTS` sets the number of files
+//! per format.
 
 mod cyclictest_histogram;
 mod cyclictest_json;
@@ -85,7 +86,8 @@ impl Imported {
     }
 }
 
-/// Finds the series of a reading. Finds nothing if the file and the run disagree about the CPU.
+/// Finds the run's series that corresponds to a reading. Finds nothing if the file and the run
+/// disagree about the CPU.
 fn series<'a>(shown: &'a Value, reading: &Reading) -> Option<&'a Value> {
     let mut series = shown["series"].as_array().unwrap().iter();
     series.find(|one| one["probe"] == reading.probe && one["cpu"] == serde_json::json!(reading.cpu))
@@ -120,7 +122,8 @@ fn differences(readings: &[Reading], shown: &Value, deadline: i64) -> Vec<String
     found
 }
 
-/// Returns the series of a truncated file whose largest latency is smaller without a warning.
+/// Returns the series of a truncated file whose largest latency is too small, although no warning
+/// states this.
 fn shrunk(readings: &[Reading], shown: &Value) -> Vec<String> {
     let warnings = shown["warnings"].to_string();
     if warnings.contains("lower bound") {
@@ -145,7 +148,7 @@ fn shrunk(readings: &[Reading], shown: &Value) -> Vec<String> {
     found
 }
 
-/// Draws a deadline at the end of a histogram's bucket or inside one.
+/// Chooses a random deadline at the end of a histogram's bucket or inside one.
 fn deadline(random: &mut Pcg64Mcg, readings: &[Reading]) -> i64 {
     let rows: Vec<_> = readings.iter().flat_map(|reading| &reading.rows).collect();
     if rows.is_empty() {
@@ -156,7 +159,7 @@ fn deadline(random: &mut Pcg64Mcg, readings: &[Reading]) -> i64 {
     if one_in(random, 2) { inside } else { row.high }.max(1)
 }
 
-/// Draws two files of a format and checks the result of `compare`.
+/// Generates two random files of a format and checks the result of `compare`.
 fn check_comparison(random: &mut Pcg64Mcg, format: &Format) -> Vec<String> {
     let place = Workplace::new();
     let mut import = |name: &str| {
@@ -213,7 +216,7 @@ fn check_comparison(random: &mut Pcg64Mcg, format: &Format) -> Vec<String> {
     )]
 }
 
-/// Draws a file, imports it whole and truncated, and returns what is wrong.
+/// Generates a random file, imports it whole and truncated, and returns what is wrong.
 fn check(random: &mut Pcg64Mcg, format: &Format) -> Vec<String> {
     let file = (format.draw)(random);
     let readings = (format.read)(&file);
@@ -237,7 +240,7 @@ fn check(random: &mut Pcg64Mcg, format: &Format) -> Vec<String> {
         Some(0) => shrunk(&readings, &imported.shown(deadline)),
         _ => vec![format!("{:?}", imported.outcome)],
     };
-    // A terminal's output that is truncated equals the output of a shorter run.
+    // If a terminal's output is truncated, it equals the output of a shorter run.
     let first = file.text.split('\u{1b}').next().unwrap_or_default();
     let readings = if first.len() < file.text.len() && format.is_by_line {
         cyclictest_text::read(&File {
@@ -364,7 +367,7 @@ fn a_deadline_inside_a_microsecond_is_undecided_and_no_failure() {
     assert!(
         inside
             .stdout
-            .contains("0 known misses in 1000 due times, of which 10 cannot be judged"),
+            .contains("0 known misses in 1000 due times; 10 of these due times cannot be judged"),
         "{}",
         inside.stdout
     );

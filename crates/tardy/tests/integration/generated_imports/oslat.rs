@@ -1,5 +1,5 @@
-//! Text of oslat, as written by `write_summary` and `dump_globals` of oslat.c in rt-tests 1.9, 2.0,
-//! 2.4, and 2.7 to 2.10, where buckets have a width.
+//! Generates text of oslat, as written by `write_summary` and `dump_globals` of oslat.c in rt-tests
+//! 1.9, 2.0, 2.4, and 2.7 to 2.10, where buckets have a width.
 
 use std::fmt::Write as _;
 
@@ -29,7 +29,7 @@ struct Style {
 }
 
 impl Style {
-    /// Returns the bucket of a value. In old versions, the first bucket is for 1.
+    /// Returns the bucket of a value. In old versions, the first bucket is for the value 1.
     fn bucket(&self, value: u64) -> u64 {
         let value = value.saturating_sub(self.bias);
         let index = if self.version == Version::V2_7 {

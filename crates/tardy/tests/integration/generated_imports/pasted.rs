@@ -1,4 +1,5 @@
-//! Changes that logs and editors make to text. docs/import.md names those that the import ignores.
+//! Makes the changes to text that logs and editors make. docs/import.md names those that the import
+//! ignores.
 
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;

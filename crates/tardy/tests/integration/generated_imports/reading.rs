@@ -21,7 +21,8 @@ pub(super) struct Reading {
     /// Lowest and highest correct value.
     pub(super) minimum: (i64, i64),
     pub(super) maximum: (i64, i64),
-    /// The range of means that print as the value in the file, which is rounded down.
+    /// The range in which the true mean lies. It is a range because the mean in the file is
+    /// rounded.
     pub(super) mean: Option<(f64, f64)>,
     /// Rows of the histogram, in order.
     pub(super) rows: Vec<Row>,
@@ -31,8 +32,9 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Adds `count` samples that lie beyond the file's rows. One is the largest; the others lie
-    /// between `low` and the true maximum, which is less than `width` above `maximum`.
+    /// Adds `count` samples that lie beyond the file's rows. One of these samples is the largest;
+    /// the others lie between `low` and the true maximum, which is less than `width` above
+    /// `maximum`.
     pub(super) fn push_beyond(&mut self, low: i64, maximum: i64, width: i64, count: u64) {
         let high = maximum + width - 1;
         let largest = u64::from(count > 0);
@@ -167,7 +169,7 @@ impl Reading {
             Some(misses) => (Some((misses, misses)), &numbers["misses"]),
             None => (between[0].as_u64().zip(between[1].as_u64()), between),
         };
-        // If the file does not decide the number of misses, `show` may print bounds.
+        // If the file does not determine the number of misses, `show` may print bounds.
         let is_right = match least {
             Some((least, largest)) => least <= fewest && most <= largest,
             None => !self.has_histogram,
@@ -204,8 +206,9 @@ impl Reading {
         found
     }
 
-    /// Checks the output of `tardy compare --json` for this reading as the base and `new`: each
-    /// verdict on a quantile or the maximum must be possible with the numbers in the files.
+    /// Checks the output of `tardy compare --json` with this reading as the base and `new` as the
+    /// other side: each verdict on a quantile or the maximum must be possible with the numbers in
+    /// the files.
     pub(super) fn against_comparison(&self, new: &Self, table: &Value) -> Vec<String> {
         let mut found = Vec::new();
         let mut expect =

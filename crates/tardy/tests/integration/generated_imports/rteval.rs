@@ -1,5 +1,5 @@
-//! summary.xml of rteval, as written by `MakeReport` of the modules cyclictest.py and timerlat.py
-//! in rteval 3.
+//! Generates summary.xml of rteval, as written by `MakeReport` of the modules cyclictest.py and
+//! timerlat.py in rteval 3.
 
 use std::fmt::Write as _;
 
@@ -84,7 +84,7 @@ pub(super) fn draw(random: &mut Pcg64Mcg) -> File {
             threads[0].values.insert(7, 1);
         }
     }
-    // The largest value that the tool reports may lie one past its buckets.
+    // The largest value that the tool reports may lie just beyond its last bucket.
     if !is_timerlat && one_in(random, 4) {
         threads[0].values.insert(buckets, random.random_range(1..3));
     }
@@ -111,7 +111,8 @@ pub(super) fn draw(random: &mut Pcg64Mcg) -> File {
     if is_timerlat {
         text += "      <stoptrace_invoked invoked=\"\"/>\n";
     } else if one_in(random, 6) {
-        // The latency is the largest maximum, because a larger one would add a sample.
+        // The measured latency equals the largest maximum of all threads, because a larger latency
+        // would be one more sample.
         let latency = threads
             .iter()
             .filter_map(Thread::maximum)

@@ -1,4 +1,4 @@
-//! Text of `rtla timerlat hist`, as written by `timerlat_print_stats` and its callees in
+//! Generates text of `rtla timerlat hist`, as written by `timerlat_print_stats` and its callees in
 //! timerlat_hist.c in Linux 6.6 and 6.18.
 
 use std::fmt::Write as _;
@@ -206,13 +206,14 @@ pub(super) fn read(file: &File) -> Vec<Reading> {
         .take_while(|line| !line.starts_with("over:"))
         .map(|line| super::reading::numbers(line))
         .collect();
-    // The file does not state the width of the buckets, which start at its multiples.
+    // The file does not state the width of the buckets; each bucket starts at a multiple of the
+    // width.
     let indices: Vec<i64> = rows.iter().map(|row| row[0]).collect();
     let width = indices
         .iter()
         .fold(0, |width, &index| divisor(width, index));
     // If row 0 is the only row, it contains the largest values of all columns without overflow, so
-    // it is at least that wide.
+    // the row is at least as wide as the largest of these values.
     let in_row = (0..names.len()).filter(|&column| stated("over:", column) == Some(0));
     let maxima = in_row.filter_map(|column| stated("max:", column));
     let width = match maxima.max() {
@@ -255,7 +256,7 @@ pub(super) fn read(file: &File) -> Vec<Reading> {
                 .map(exact)
                 .or(first)
                 .unwrap_or((0, i64::MAX)),
-            // Without a summary, samples beyond the rows have no upper limit.
+            // If there is no summary, samples beyond the rows have no upper limit.
             maximum: match maximum {
                 Some(maximum) => maximum,
                 None if beyond > 0 => (i64::MAX, i64::MAX),

@@ -1,5 +1,5 @@
-//! Contradictions between the headline of `tardy show` or `tardy compare`, the tables below the
-//! headline, and the exit code.
+//! Finds contradictions between the headline of `tardy show` or `tardy compare`, the tables below
+//! the headline, and the exit code.
 //!
 //! The rules are derived only from printed text: sample outputs and the documentation of their
 //! words. The rules are independent of the code that prints the text, so they do not share its

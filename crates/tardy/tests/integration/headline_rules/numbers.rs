@@ -1,4 +1,4 @@
-//! Printed numbers: durations, counts, and words next to them.
+//! Parses printed numbers: durations, counts, and words next to them.
 //!
 //! Printed durations are rounded to three digits, so two of them contradict each other only if they
 //! differ by more than that rounding.
@@ -63,8 +63,8 @@ impl Duration {
         self.ns - other.ns > self.rounding_with(other) * 1.001 + 1e-6 * other.ns.abs()
     }
 
-    /// Returns whether both texts can be the same value. Texts whose last digits differ by one
-    /// cannot.
+    /// Returns whether both texts can be the same value. Two texts whose last digits differ by one
+    /// cannot be the same value.
     pub(super) fn is_same(self, other: Self) -> bool {
         (self.ns - other.ns).abs() <= self.rounding_with(other) * 0.999 + 1e-9 * other.ns.abs()
     }

@@ -1,5 +1,5 @@
-//! The unchanged texts have no contradictions, and each rule finds the contradiction that a change
-//! introduces.
+//! Checks that the unchanged texts have no contradictions, and that each rule finds the
+//! contradiction that a change introduces.
 
 use super::contradictions;
 use super::texts::{

@@ -1,4 +1,4 @@
-//! Outputs of `tardy show` and `tardy compare` without contradictions.
+//! Lists outputs of `tardy show` and `tardy compare` that have no contradictions.
 
 pub(super) const PASSED: &str = "\
 board7: cyclic every 1ms on CPUs 0-1, 3.00 s measured

@@ -1,4 +1,5 @@
-//! Parses the cells of a comparison's table: the verdict of a row, and the changes in the row.
+//! Parses the cells of a comparison's table, which contain the verdict of a row and the changes in
+//! the row.
 
 use super::super::numbers::{Duration, half_of_last_digit};
 use super::super::tables::Row;
@@ -73,7 +74,7 @@ impl<'a> Change<'a> {
     }
 }
 
-/// Returns the verdict of a row, which is `better` for `better: 99 % 101 us -> 73.8 us*` too.
+/// Returns the verdict of a row; for `better: 99 % 101 us -> 73.8 us*`, this is `better`.
 pub(super) fn verdict(row: &Row) -> &str {
     let cell = row.text("verdict").unwrap_or("");
     cell.split_once(": ").map_or(cell, |(verdict, _)| verdict)

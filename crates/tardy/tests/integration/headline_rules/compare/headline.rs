@@ -10,7 +10,7 @@ const EXIT_CODES: [(&str, i32); 5] = [
     ("EQUIVALENT", 0),
     ("INCONCLUSIVE", 4),
 ];
-/// Words of the headline before the rows of a verdict, and that verdict.
+/// Words with which the headline introduces rows that have a verdict, and this verdict.
 pub(super) const GROUPS: [(&str, &str); 4] = [
     ("better and worse in ", "mixed"),
     ("better in ", "better"),
@@ -24,7 +24,7 @@ pub(super) struct Headline<'a> {
     pub(super) exit_code: i32,
     pub(super) new: &'a str,
     pub(super) base: &'a str,
-    /// The text after the word.
+    /// The text after the headline's first word.
     pub(super) said: &'a str,
     pub(super) margin: &'a str,
 }

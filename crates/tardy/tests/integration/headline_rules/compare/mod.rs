@@ -1,4 +1,4 @@
-//! The rules of `tardy compare`.
+//! Checks the output of `tardy compare` by rules.
 
 mod changes;
 mod headline;
@@ -12,7 +12,7 @@ use super::tables::{COMPARISON, Row, Table};
 use changes::{Change, changes, column_at_start, verdict};
 use headline::{GROUPS, Headline, NamedRow, named};
 
-/// Text in a `BETTER` headline that makes the exit code that of `INCONCLUSIVE`.
+/// If a `BETTER` headline contains this text, the exit code is that of `INCONCLUSIVE`.
 const OPEN: &str = "inconclusive as a whole";
 
 /// Checks the output of `tardy compare`.
@@ -196,8 +196,8 @@ fn check_unmarked(
     );
 }
 
-/// Checks `all compared quantiles up to 99 %` against the rows: the named column must be decided in
-/// all of them.
+/// Checks the text `all compared quantiles up to 99 %` against the rows. The named column must be
+/// decided in every row.
 fn check_alike(headline: &Headline, table: &Table, found: &mut Findings) {
     let Some(up_to) = number_after(headline.said, "all compared quantiles up to ") else {
         return;

@@ -8,7 +8,7 @@ use super::super::tables::{DEADLINE, Row};
 use super::verdict::Verdict;
 use super::{ALL, Latencies, Page, due_times};
 
-/// Texts before the deadline in the answer about PREEMPT_RT.
+/// Texts that precede the deadline in the answer about PREEMPT_RT.
 const IN_THE_ANSWER: [&str; 4] = [
     "met the deadline of ",
     "missed the deadline of ",
@@ -26,7 +26,7 @@ fn of_answer(page: &Page) -> Option<Duration> {
         .find_map(|pattern| duration_after(page.answer, pattern))
 }
 
-/// The printed deadline: that of the verdict, otherwise that of the answer about PREEMPT_RT.
+/// The printed deadline: the one in the verdict, otherwise the one in the answer about PREEMPT_RT.
 pub(super) fn printed(page: &Page, verdict: &Verdict) -> Option<Duration> {
     of_verdict(verdict).or(of_answer(page))
 }
@@ -55,7 +55,7 @@ pub(super) fn check(page: &Page, latencies: &Latencies, verdict: &Verdict, found
     check_table(page, latencies, found);
 }
 
-/// Checks that a row has misses exactly if its largest latency exceeds the deadline.
+/// Checks that a row has misses if and only if its largest latency exceeds the deadline.
 fn check_maxima(
     latencies: &Latencies,
     verdict: &Verdict,
@@ -131,7 +131,7 @@ fn misses_of_rows<'a>(latencies: &Latencies<'a>, verdict: &Verdict) -> Vec<Misse
     rows
 }
 
-/// Checks that a percentile exceeds the deadline exactly if its rank is among the misses.
+/// Checks that a percentile exceeds the deadline if and only if its rank is among the misses.
 fn check_percentiles(
     latencies: &Latencies,
     verdict: &Verdict,

@@ -1,4 +1,4 @@
-//! The rules of `tardy show`, by subject.
+//! Checks the output of `tardy show` by rules, which are grouped by subject.
 
 mod deadline;
 mod headline;

@@ -8,9 +8,10 @@ use super::super::tables::{LATENCY, LOAD, Row, Table};
 use super::verdict::Verdict;
 use super::{Latencies, Page, UPPER_BOUND, is_cpu};
 
-/// Factor by which rounding to two digits may reduce a rate, with some room.
+/// Factor by which rounding to two digits may reduce a rate, with a small margin.
 const RATE_ROUNDING: f64 = 0.95;
-/// Misses that a run without a miss does not exclude at 95 %: three, less some room.
+/// Expected number of misses that a run without a miss still leaves possible at 95 % confidence:
+/// three (the rule of three), minus a small margin.
 const EXPECTED_UNSEEN: f64 = 2.8;
 
 pub(super) fn check(page: &Page, verdict: &Verdict, found: &mut Findings) {

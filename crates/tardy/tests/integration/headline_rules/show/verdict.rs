@@ -19,7 +19,7 @@ struct Claims {
 pub(super) struct Verdict<'a> {
     /// `PASSED`, `FAILED` or `INCONCLUSIVE`; empty without a verdict.
     pub(super) word: &'static str,
-    /// Exit code of the worst verdict: with several probes, each has a verdict.
+    /// Exit code of the worst verdict. If there are several probes, each has a verdict.
     exit_code: i32,
     pub(super) sentence: &'a str,
     says_no_miss: bool,
@@ -92,7 +92,7 @@ impl<'a> Verdict<'a> {
         }
     }
 
-    /// The CPU, if the sentence is about a single one.
+    /// The CPU, if the sentence is about a single CPU.
     pub(super) fn cpu_alone(&self) -> Option<&'a str> {
         let place = self.sentence.find(" alone: ")?;
         self.sentence[..place].rsplit(' ').next()
@@ -185,7 +185,8 @@ pub(super) fn check_share(verdict: &Verdict, found: &mut Findings) {
         return;
     };
     let share = misses / due;
-    // Without a miss, the upper bound at 95 % is that of three misses.
+    // In a run without a miss, the upper bound at 95 % corresponds to three misses (the rule of
+    // three).
     let of_few_misses = if misses == 0.0 { 2.99 / due } else { share };
     let (low, high) = verdict.bounds.unwrap_or((0.0, of_few_misses));
     found.add_if(

@@ -2,8 +2,9 @@
 //!
 //! The server is a program, not the kernel's own server. A program always ends when the load's PID
 //! namespace ends. Threads of the kernel's server would keep a network namespace alive that no
-//! process can reach. In guests of the lab, which end with their measurement, [`kernel_server`] is
-//! used. Server, mount and export are in separate mount and network namespaces of the worker.
+//! process can reach. Guests of the lab end with their measurement, so the worker uses
+//! [`kernel_server`] there. The mounts are in the worker's own mount namespace. The program and its
+//! client are also in the worker's own network namespace.
 
 mod kernel_server;
 
@@ -153,12 +154,15 @@ fn has_file_system(proc: &Path, kind: &str) -> bool {
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
     namespace::unshare(Namespace::Mounts).doing("make a mount namespace")?;
     mount::make_all_private().doing("keep the mounts private to the namespace")?;
-    namespace::unshare(Namespace::Network).doing("make a network namespace")?;
+    let has_kernel_server = kernel_server::is_for(Path::new("/proc"));
+    if !has_kernel_server {
+        namespace::unshare(Namespace::Network).doing("make a network namespace")?;
+    }
     socket::switch_loopback_on().doing("switch the loopback interface on")?;
     let scratch = super::scratch::own_folder(worker)?;
     let export = scratch.join("export");
     std::fs::create_dir_all(&export).doing("make the server's folder")?;
-    let result = if kernel_server::is_for(Path::new("/proc")) {
+    let result = if has_kernel_server {
         with_kernel_server(worker, &scratch, &export)
     } else {
         with_program(worker, &scratch)

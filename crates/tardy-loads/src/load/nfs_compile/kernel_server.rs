@@ -20,6 +20,12 @@ use super::{PORT, has_file_system};
 pub(super) const THREADS: u64 = 8;
 /// When the lines in the caches expire, in seconds since 1970: as late as possible.
 const EXPIRY: u32 = i32::MAX as u32;
+/// Folder in which the server records its clients (fs/nfsd/nfs4recover.c). It does so in the first
+/// network namespace only, and only if nothing else records them.
+const RECORD: &str = "/var/lib/nfs/v4recovery";
+/// The shortest grace period and lease that the server allows, in seconds (fs/nfsd/nfsctl.c,
+/// __nfsd4_write_time).
+const SHORTEST_GRACE: &str = "10";
 /// The name by which the caches know the only client.
 const CLIENT: &str = "loopback";
 /// Options of the export (include/uapi/linux/nfsd/export.h): any port (0x2), asynchronous (0x10),
@@ -69,6 +75,8 @@ impl KernelServer {
     }
 
     fn configure(&self, export: &Path) -> Result<(), WorkError> {
+        // Without this folder, the grace period cannot be ended, only shortened.
+        let _ = std::fs::create_dir_all(RECORD);
         for (cache, line) in cache_lines(export) {
             let failed = |error: io::Error| {
                 WorkError::Bound(format!(
@@ -80,10 +88,14 @@ impl KernelServer {
         }
         // NFS 2 and 3 would need a port mapper.
         self.set("versions", "-2 -3 +4")?;
+        // During the grace period after its start, the server opens no files for new clients.
+        self.set("nfsv4leasetime", SHORTEST_GRACE)?;
+        self.set("nfsv4gracetime", SHORTEST_GRACE)?;
         self.set("portlist", &format!("tcp {PORT}"))?;
         self.set("threads", &THREADS.to_string())?;
-        // Without this, clients wait 90 s for those that used the server before its start.
-        self.set("v4_end_grace", "Y")
+        // A server without a record of its clients refuses this. The client then waits.
+        let _ = self.set("v4_end_grace", "Y");
+        Ok(())
     }
 
     fn set(&self, control: &str, value: &str) -> Result<(), WorkError> {

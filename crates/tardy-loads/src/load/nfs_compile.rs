@@ -68,8 +68,8 @@ pub const GUEST_NEEDS: GuestNeeds = GuestNeeds {
 /// bytes. They were measured as 30 MiB and 120 MiB, rounded up.
 const JOB_BYTES: u64 = 64 << 20;
 const SERVER_BYTES: u64 = 256 << 20;
-/// Memory of the kernel's server, in bytes: each thread has pages for a request and a reply of up to
-/// 1 MiB (RPCSVC_MAXPAYLOAD in include/linux/sunrpc/svc.h of Linux).
+/// Memory of the kernel's server, in bytes. Each thread has pages for a request and a reply of up
+/// to 1 MiB (RPCSVC_MAXPAYLOAD in include/linux/sunrpc/svc.h of Linux).
 const KERNEL_SERVER_BYTES: u64 = (2 * kernel_server::THREADS) << 20;
 /// Space for a C file with its object, and for the server's data, in bytes.
 const FILE_BYTES: u64 = 64 << 10;
@@ -338,8 +338,10 @@ fn write_sources(folder: &Path, files: u64) -> std::io::Result<()> {
         .iter()
         .map(|name| name.with_extension("o").display().to_string())
         .collect();
+    // `-nostdinc`, because guests have no headers.
     let rules = format!(
-        "all: {objects}\n%.o: %.c\n\t@gcc -O2 -c -o $@ $< && echo CC $@\nclean:\n\t@rm -f *.o\n",
+        "all: {objects}\n%.o: %.c\n\t@gcc -nostdinc -O2 -c -o $@ $< && echo CC $@\nclean:\n\t@rm -f \
+         *.o\n",
         objects = objects.join(" ")
     );
     std::fs::write(folder.join("Makefile"), rules)

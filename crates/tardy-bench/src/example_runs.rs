@@ -39,9 +39,6 @@ impl ExampleRuns {
         runs.tardy(&format!(
             "run --quiet --out board7-new {usual} --label kernel=new"
         ))?;
-        runs.tardy(&format!(
-            "run --quiet --out probes --probe cyclic --probe futex --probe timerfd {usual}"
-        ))?;
         runs.tardy(
             "run --quiet --explain --load hackbench --for 6s --deadline 5ms --out explained",
         )?;

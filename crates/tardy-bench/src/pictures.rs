@@ -185,7 +185,6 @@ impl Album {
         for (name, runs) in [
             ("report.png", &["board7"][..]),
             ("comparison.png", &["board7", "board7-new"]),
-            ("probes.png", &["probes"]),
         ] {
             let page = self.runs.report(runs)?;
             self.page(name, &page, Look::of(PAGE, &[]))?;

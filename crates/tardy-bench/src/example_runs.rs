@@ -11,7 +11,7 @@ use crate::failure::{Failure, Result, While};
 use crate::figure::scratch;
 use crate::program;
 
-/// Exit codes that a run or a comparison with a result can have.
+/// Exit codes of runs and comparisons that gave a result.
 const SHOWN: [i32; 3] = [0, 1, 4];
 
 /// Maximum wait for a run to start.

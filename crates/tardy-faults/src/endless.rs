@@ -1,5 +1,5 @@
-//! A monitoring run over a long time: it has no end and a disk budget, explains its late samples,
-//! and is scraped.
+//! A monitoring run over a long time. The run has a disk budget but no end, explains its late
+//! samples, and is scraped.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

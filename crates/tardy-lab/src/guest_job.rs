@@ -113,7 +113,7 @@ pub struct GuestReport {
     pub version: u32,
     /// How the guest's program ended.
     pub ending: Ending,
-    /// The guest's monotonic clock when /init had mounted the kernel's file systems.
+    /// When /init had mounted the kernel's file systems, on the guest's monotonic clock.
     pub booted_at: Nanos,
     /// When the guest's program was started.
     pub started_at: Nanos,
@@ -162,8 +162,8 @@ pub enum Ending {
 }
 
 impl GuestJob {
-    /// Returns this job with only what the guest needs before its snapshot, without its task, time
-    /// limit, loads, delays and scenario.
+    /// Returns a job that contains only what the guest needs before its snapshot: this job without
+    /// its task, time limit, loads, delays and scenario.
     #[must_use]
     pub fn until_pause(&self) -> Self {
         Self {

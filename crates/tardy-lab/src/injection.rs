@@ -76,8 +76,8 @@ impl Injection {
     /// that the probes already run.
     pub const FIRST_AFTER: Nanos = Nanos::from_secs(1);
 
-    /// Returns when delay number `index` is due, from the start that is described at
-    /// [`Self::FIRST_AFTER`].
+    /// Returns the time from the start to the due time of delay number `index`.
+    /// [`Self::FIRST_AFTER`] states which moment is the start.
     ///
     /// Between two delays, the system has time to settle. Whatever the length of the delays,
     /// successive due times are a whole number of ms plus 24/29 ms apart. So for every period that

@@ -257,8 +257,8 @@ pub enum State {
     },
     /// Informative: only the user can judge whether the setting is good.
     Noted { current: String },
-    /// The check does not apply, because the kernel, the machine or the profile does not have the
-    /// thing that it checks.
+    /// The check does not apply, because what it checks does not exist in this kernel, on this
+    /// machine or for this profile.
     NotApplicable {
         /// The reason.
         because: String,
@@ -373,7 +373,8 @@ impl Check {
     }
 }
 
-/// Returns the check's state, whether it was returned as `Ok` or as `Err`.
+/// Returns the state that `state` holds. A check returns `Err` if it cannot continue, but this
+/// error is a state, too.
 fn either(state: Result<State, State>) -> State {
     state.unwrap_or_else(|state| state)
 }

@@ -27,7 +27,7 @@ const BOUNDED: Budget = Budget {
     pages: 4,
     values: 1024,
 };
-/// Stands for the thread ID in the rows that all threads without their own rows share.
+/// The thread ID in the rows that are shared by all threads without a separate row.
 const OTHERS: i32 = 0;
 
 /// Why a recording ended.
@@ -64,10 +64,10 @@ pub struct AttachTrace {
     pub losses: u64,
     /// Number of lost events that the kernel counted; it may have lost more.
     pub lost_events: u64,
-    /// Number of gaps whose lost events are needed only to explain cycles, not to measure
-    /// latencies.
+    /// Number of gaps in which only events that explain cycles were lost. All wake-ups in these
+    /// gaps were recorded.
     pub explanation_losses: u64,
-    /// Number of lost events that are needed only to explain cycles, not to measure latencies.
+    /// Number of lost events that explain cycles, and are not needed to measure latencies.
     pub lost_explanations: u64,
     /// Reason, other than lost events, why the recording is incomplete.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,8 +97,8 @@ pub struct ThreadRow {
     pub name: String,
     /// The kind of wake-up, as in the name of the series.
     pub kind: String,
-    /// The name of the series in a run folder. There, series of threads with the same name are
-    /// numbered as copies.
+    /// The name of the series in a run folder. If several threads have the same name, their series
+    /// are numbered.
     pub series: String,
     pub woken_by: WokenBy,
     /// The kind of timer; absent if no timer of the program woke the thread.
@@ -191,7 +191,7 @@ pub struct AttachResult {
     pub trace: AttachTrace,
     /// Notes that a reader needs to understand the numbers.
     pub notes: Vec<String>,
-    /// Those notes that explain why wake-ups may be missing.
+    /// The part of `notes` that explains why wake-ups may be missing.
     #[serde(skip)]
     pub unsure: Vec<String>,
     /// The verdict on the deadline; absent if there is no deadline.
@@ -326,7 +326,7 @@ impl Tally {
         self.keep_worst();
         attached.cycles.worst.truncate(WORST_MAX);
         let loops = loops(&attached.cycles);
-        // `loops` contains these rules, with their texts.
+        // The rules are not stored twice: `loops` contains them, together with their texts.
         attached.cycles.rules.clear();
         attached.names.insert(OTHERS, "others".to_owned());
         let name = |thread: i32| attached.names.get(&thread).cloned().unwrap_or_default();

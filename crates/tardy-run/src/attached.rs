@@ -64,7 +64,7 @@ pub struct AttachedFolder {
     folder: RunFolder,
     record: RunRecord,
     series: Vec<Series>,
-    /// For each thread and kind of wake-up, the index in `series`.
+    /// For each thread and kind of wake-up, the index of their series in `series`.
     of: BTreeMap<(i32, WakeUpKind), usize>,
     division: Option<AttachedDivision>,
     series_max: usize,
@@ -122,8 +122,8 @@ impl AttachedFolder {
     /// Continues the recording in the folder `path`, or makes a new folder if there is none.
     ///
     /// # Errors
-    /// Returns a [`ResumeError`] if the run cannot be resumed. After an error, the folder is
-    /// unchanged or already holds the converted run; both can be resumed later.
+    /// Returns a [`ResumeError`] if the run cannot be resumed. After an error, the folder either is
+    /// unchanged or already holds the converted run. In both cases, the run can be resumed later.
     pub fn resume(
         path: &Path,
         plan: &AttachedPlan,
@@ -244,7 +244,8 @@ impl AttachedFolder {
         self.series[place].push(sample, self.record.plan.window)
     }
 
-    /// Returns the index of the series for a thread and kind that have none yet.
+    /// Finds or creates a series for a thread and kind of wake-up that have no series yet, and
+    /// returns the index of the series.
     fn series_for(&mut self, thread: i32, name: &str, kind: &WakeUpKind) -> io::Result<usize> {
         if self.series_max == usize::MAX {
             return self.open(Some(thread), name, kind);
@@ -368,8 +369,9 @@ impl AttachedFolder {
         self.series.iter().filter_map(Series::metrics)
     }
 
-    /// Writes the remaining samples, and how the run ended. `lost` is the number of timers of each
-    /// kind whose end is missing from the trace; the first series of the kind reports them.
+    /// Writes the remaining samples, and how the run ended. `lost` contains, for each kind of
+    /// timer, the number of timers whose end is missing from the trace. The first series of each
+    /// kind reports this number.
     ///
     /// # Errors
     /// Returns an error if the folder cannot be written.

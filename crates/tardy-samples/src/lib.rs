@@ -1,6 +1,6 @@
-//! Contains the files of samples, and every loop that runs once per stored sample. This crate is
-//! compiled with optimisation for speed. The crates that call it receive whole chunks or results,
-//! so they need no optimisation.
+//! Reads and writes the files of samples, and contains every loop that runs once per stored sample.
+//! This crate is compiled with optimisation for speed. The crates that call it receive whole chunks
+//! or results, so they need no optimisation.
 //!
 //! Samples are stored in chunks ([`tardy_core::chunk`]), which [`series_writer`] writes and
 //! [`read_series`] reads. If only some samples are stored, a histogram ([`histogram_file`])

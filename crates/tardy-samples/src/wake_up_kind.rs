@@ -129,8 +129,8 @@ impl WakeUpKind {
 }
 
 /// Returns the call of a [`WaitPlace`](crate::cycles::WaitPlace) in the form that the names of
-/// kinds use. For a page fault, the result does not contain the call in which it happened; for a
-/// relative sleep, it does not state that the sleep was relative.
+/// kinds use. The result contains neither the call in which a page fault happened, nor the fact
+/// that a sleep was relative.
 #[must_use]
 pub fn call(of_place: &str) -> Arc<str> {
     let first = of_place.split(" in ").next().unwrap_or(of_place);

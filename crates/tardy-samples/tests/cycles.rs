@@ -16,7 +16,7 @@ use tardy_trace::wake_ups::{Cause, Parts, Start, WakeUp};
 const LOOP: i32 = 10;
 const HOME: u32 = 0;
 const LOCK: u32 = 1;
-/// Index of the place of a relative sleep.
+/// Index of the place where the thread sleeps for a relative time.
 const RELATIVE: u32 = 3;
 
 /// Makes consecutive stints.

@@ -296,7 +296,8 @@ fn a_due_time_of_a_period_that_is_no_whole_number_is_its_own() {
         origin: 500,
         period_ns: 1_000.4,
     };
-    // A due time may be rounded down to before the exact one; it still belongs to its own period.
+    // Due times are rounded to whole ns. A due time that was rounded down still belongs to its own
+    // period, although it is before the exact start of this period.
     for place in 0..1_000_i64 {
         let due = 500 + (place as f64 * 1_000.4).round() as u64;
         assert_eq!(grid.last_due(due), (place, due));

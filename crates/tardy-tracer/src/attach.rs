@@ -1,6 +1,7 @@
 //! Follows the wake-ups of a running program through the kernel's trace. This module reads nothing
-//! of the program itself except its files in /proc, and never stops the program. For the time
-//! between two functions, the kernel uses uprobes.
+//! of the program itself except its files in /proc, and never stops the program. If the user asks
+//! for the time between two functions of the program, the kernel observes these functions by
+//! uprobes.
 
 mod error;
 mod filters;
@@ -96,7 +97,7 @@ pub struct Recording {
     pub losses: u64,
     /// Number of lost events, as far as the kernel counted them.
     pub lost_events: u64,
-    /// Number of gaps in which events were lost that are only needed for explanations.
+    /// Number of gaps in the events that are needed only for explanations.
     pub explanation_losses: u64,
     /// Number of lost events that are only needed for explanations, as far as the kernel counted
     /// them.
@@ -145,7 +146,8 @@ pub struct Attachment {
     root: Root,
     chains: Chains,
     slowest: SlowestChains,
-    /// Threads that are not followed, but woke followed threads, and are recorded too.
+    /// Threads that woke followed threads, but are not followed themselves; their wake-ups are
+    /// recorded, too.
     linked: BTreeSet<i32>,
     has_new_link: bool,
     /// Names of other threads that woke followed threads.
@@ -174,8 +176,8 @@ impl Attachment {
     ) -> Result<Self, NotAttached> {
         let failed = |what| move |error| NotTraced::System { what, error };
         demand_clock_of_trace(root)?;
-        // The kernel also hides its symbols from unprivileged users. Tracefs is opened first: if
-        // the user lacks the right for that, the error names the right.
+        // Users without privileges can neither open tracefs nor see the kernel's symbols. Tracefs
+        // is opened first, because its error names the missing privilege.
         Tracefs::open(root).map_err(NotTraced::NoTracefs)?;
         let symbols = kernel_symbols();
         let functions = functions(&symbols);
@@ -473,8 +475,8 @@ impl Attachment {
                     }
                 }
             }
-            // Only linked threads are handled here. The stints of followed threads show when these
-            // threads run.
+            // This arm handles only linked threads, which are not followed. For followed threads,
+            // the stints show when they run.
             Kind::Switch { previous, next, .. } if self.linked.contains(&next.pid) => {
                 let time = i64::try_from(event.time).unwrap_or(i64::MAX);
                 self.chains.run(next.pid, time, previous, None, false);
@@ -507,7 +509,8 @@ impl Attachment {
             self.stints.unfollow(thread);
             self.cutter.unfollow(thread);
             self.slept.remove(&thread);
-            // The result also names threads that have ended, up to this total number of threads.
+            // The result also names threads that have ended. They are removed from it only while it
+            // has more than `NAMES_MAX` threads.
             if self.threads.len() > NAMES_MAX {
                 self.threads.remove(&thread);
             }
@@ -568,7 +571,7 @@ impl SoFar<'_> {
         self.0.followed.now.len()
     }
 
-    /// Returns a trace.dat around the worst wake-ups, if it changed since the last call.
+    /// Returns a trace.dat that shows the worst wake-ups, if it has changed since the last call.
     pub fn worst_trace(&mut self) -> Option<Vec<u8>> {
         let Attachment {
             evidence,

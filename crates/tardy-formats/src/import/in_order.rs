@@ -97,7 +97,7 @@ impl<'a> InOrder<'a> {
         self.due == 0
     }
 
-    /// Closes the series, and returns the run with notes on missing content of the file.
+    /// Closes the series, and returns the run with notes on the information that the file lacks.
     pub(super) fn close(self, tool: &str) -> ImportedRun {
         self.sink.state(
             self.series,

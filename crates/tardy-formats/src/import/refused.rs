@@ -140,7 +140,8 @@ pub(super) fn find(head: &[u8], text: &str) -> Option<(&'static str, &'static st
     first(KNOWN, head, text)
 }
 
-/// Returns the tool and the reason, for a file in which no format is recognised.
+/// Returns the tool that wrote an incomplete file, and why the file is refused; for files in which
+/// no format is recognised.
 pub(super) fn find_incomplete(text: &str) -> Option<(&'static str, &'static str)> {
     first(INCOMPLETE, &[], text)
 }
@@ -162,7 +163,8 @@ fn first(
     Some((found.1, found.2))
 }
 
-/// A table that may hold counts. The table is only read if the user names its format.
+/// What a table is called that may be a histogram, and why it is refused. It is read only if the
+/// user names its format.
 pub(super) const HISTOGRAM: (&str, &str) = (
     "a table whose columns look like counts of a histogram",
     "a count is not a latency; give --as values if the numbers are latencies",

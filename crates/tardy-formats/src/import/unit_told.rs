@@ -8,8 +8,8 @@
 
 use super::{ImportError, Settings, Source, Unit};
 
-/// Values below this one are in us. As ns, they would be below 1 us, and no wake-up is that fast;
-/// as us, they are below 1 ms, as nearly all wake-ups are.
+/// Values below this one are in us. In ns, they would be below 1 us, and no wake-up is that fast.
+/// In us, they are below 1 ms, like nearly all wake-ups.
 const DIVIDE: i64 = 1_000;
 
 /// The typical value of a thread in the file's unit, and its interval in us.
@@ -102,7 +102,8 @@ mod tests {
         // The unit is ambiguous: the machine may be a slow emulator, or a fast machine with a long
         // interval.
         assert_eq!((of(&[(4_000, 10_000)]), of(&[(4_000, 0)])), (None, None));
-        // One of several threads is usually late.
+        // The typical value of the second thread exceeds its interval, because this thread is
+        // usually late. The first thread still reveals the unit.
         assert_eq!(
             (of(&[(900, 500), (5_000, 500)]), of(&[])),
             (Some(Unit::Us), Some(Unit::Us))

@@ -23,8 +23,8 @@ pub(super) const RATE: Parameter = Parameter::bytes(
     1 << 40,
 );
 
-/// Records in the plan that the load writes to the device behind `folder` at its parameter `rate`,
-/// unless the folder is in memory.
+/// Records in the plan that the load writes to the device in `backing`, at the rate in the load's
+/// parameter `rate`. If the load's folder is in memory, records nothing.
 pub(super) fn declare(resolution: &mut Resolution<'_>, backing: &Backing) {
     if !matches!(backing, Backing::Memory(_)) {
         let rate = resolution.plan.parameters.number("rate");

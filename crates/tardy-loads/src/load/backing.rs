@@ -54,7 +54,8 @@ struct Mount {
 }
 
 impl Mount {
-    /// Parses one line of mountinfo, proc_pid_mountinfo(5): field 5, and two after the separator.
+    /// Parses one line of mountinfo, proc_pid_mountinfo(5). Uses field 5 and the first two fields
+    /// after the separator.
     fn parse(line: &str) -> Option<Self> {
         let (head, tail) = line.split_once(" - ")?;
         let mut tail = tail.split(' ');

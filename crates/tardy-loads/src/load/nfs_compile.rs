@@ -54,7 +54,7 @@ pub const INFO: LoadInfo = LoadInfo {
 };
 
 /// Memory that one compiler process takes for the load's small files, and memory of the server, in
-/// bytes. They were measured as 40 MiB and 120 MiB, rounded up.
+/// bytes. Measurements showed 40 MiB and 120 MiB; the constants are rounded up.
 const JOB_BYTES: u64 = 64 << 20;
 const SERVER_BYTES: u64 = 256 << 20;
 /// Space for a C file with its object, and for the server's data, in bytes.

@@ -30,7 +30,7 @@ const LOOKS: std::time::Duration = std::time::Duration::from_millis(500);
 const BUSY_LOOKS: u32 = 4;
 /// A thread is busy if it used more than this percentage of the time between two checks. A probe at
 /// the shortest allowed period uses 25 %. A probe that never sleeps gets at most 95 %, because the
-/// kernel keeps the rest for ordinary tasks (sched_rt_runtime_us, the fair server).
+/// kernel reserves the remaining 5 % for ordinary tasks (sched_rt_runtime_us, the fair server).
 const BUSY_PERCENT: i64 = 80;
 /// How long a thread may run without blocking before the kernel sends SIGXCPU, in us. After twice
 /// this time, the kernel kills the process. The watchdog acts much earlier.

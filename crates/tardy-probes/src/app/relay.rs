@@ -10,8 +10,8 @@ use crate::recording::ring::Producer;
 
 /// Interval between reads of the loops' rings, which hold 1.6 s or more.
 const INTERVAL: std::time::Duration = std::time::Duration::from_millis(10);
-/// How long the relay waits, at most, after the run's end for the cycle that completes the last
-/// sample.
+/// Maximum time for which the relay waits, after the run's end, for the cycle that completes the
+/// last sample.
 const PATIENCE: Nanos = Nanos::from_secs(1);
 
 /// A loop to relay.

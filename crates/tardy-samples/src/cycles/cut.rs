@@ -28,14 +28,14 @@ use super::{
 const GROUP_SLEEPS: usize = 32;
 /// Maximum number of stints in a group.
 const GROUP_STINTS: usize = 1024;
-/// Minimum number of sleeps at a wait place, and minimum number of sleeps there that the thread's
-/// own timers ended. If no place in a group of sleeps reaches a minimum, this minimum is ignored.
+/// At least this many sleeps occur at a wait place, and the thread's own timers end at least this
+/// many of them. A condition that no place in a group meets is ignored.
 const SLEEPS_MIN: u32 = 2;
-/// If the timers at a wait place are relative, the sleeps there must make up at least a fraction of
-/// the time slept. This is the divisor of the fraction, which is 1/10. This excludes places where a
-/// worker sleeps briefly during its work.
+/// If the timers at a wait place are relative, the sleeps there must make up at least the time
+/// slept divided by this number. This excludes places where a worker sleeps briefly during its
+/// work.
 const TIMERS_SHARE: i64 = 10;
-/// Maximum number of parts without a CPU that are stored per cycle.
+/// Maximum number of parts that are stored per cycle. In a part, the thread has no CPU.
 const STRETCHES_MAX: usize = 32;
 /// Minimum number of cycles that are stored for each thread, namely its longest.
 const WORST_OF_THREAD: usize = 10;

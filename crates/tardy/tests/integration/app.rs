@@ -403,7 +403,7 @@ fn the_header_for_c_and_the_crate_for_rust_agree_on_every_word() {
         ("TARDY_MAGIC".to_owned(), rust::MAGIC as i64),
         ("TARDY_NEVER".to_owned(), rust::NEVER),
     ]);
-    // The test compares all names of the header.
+    // Checks that the comparison omits no name of the header.
     let header = std::fs::read_to_string(repository().join("include/tardy.h")).unwrap();
     let named = |line: &str| {
         [

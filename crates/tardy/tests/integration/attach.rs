@@ -340,9 +340,9 @@ fn a_trace_that_another_program_changed_decides_nothing_and_says_why() {
         let attach = attach(&place, &program, "--deadline 1h");
         let process = attach.pid();
         let program = std::thread::spawn(move || program.cycles());
-        // Some wake-ups are measured before the trace is changed. By themselves, these wake-ups
-        // would meet the deadline. The program runs so long that the trace is changed before its
-        // end even on a busy machine.
+        // Some wake-ups are measured before the trace is changed. All of these wake-ups meet the
+        // deadline of one hour, so only the change can make the verdict inconclusive. The program
+        // runs so long that the trace is changed before its end even on a busy machine.
         std::thread::sleep(std::time::Duration::from_millis(400));
         let tracefs = Tracefs::open(&Root::system()).unwrap();
         let instances = std::fs::read_dir(tracefs.path().join("instances")).unwrap();

@@ -347,7 +347,7 @@ fn nothing_is_left_of_a_recording_that_was_killed() {
         found["samples"]
     );
     std::fs::remove_dir_all(place.path("killed")).unwrap();
-    // The next run removes the instance too.
+    // Like `tardy restore`, the next run removes the instance of a killed run.
     let killed = start();
     place
         .tardy("run --for 1s --load none --explain --quiet --out next")
@@ -666,7 +666,7 @@ fn the_loop_of_a_program_is_explained_and_judged_by_the_rules_for_loops() {
             (&counts["late"], &0.into()),
             "{counts}"
         );
-        // The thread is known, so its wake-ups are found.
+        // It is known which thread runs the loop, so the thread's wake-ups are found.
         assert!(
             number(&counts["with_unknown"]) * 10 < number(&counts["explained"]),
             "{counts}"

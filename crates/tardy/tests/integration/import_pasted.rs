@@ -480,7 +480,8 @@ fn wherever_the_end_is_cut_off_the_largest_value_stays_or_the_file_is_refused() 
             made.ends_with(2);
             return None;
         }
-        // An unknown maximum counts as infinite, because it does not make the run look better.
+        // An unknown maximum counts as infinite, because a run without a maximum does not look
+        // better than it was.
         let rows = numbers(&place, "run").into_iter();
         let maxima = rows.map(|row| row.5.as_f64().map_or(f64::INFINITY, |nanos| nanos / 1e3));
         maxima.reduce(f64::max)

@@ -53,7 +53,7 @@ fn doctor(place: &Workplace, flags: &str) -> Outcome {
     finish(command).ends_with(0)
 }
 
-/// Returns the words of one row, as found in the report.
+/// Returns the text `current` of the report's row for this check.
 fn current(rows: &Value, check: &str) -> String {
     let rows = rows["findings"].as_array().unwrap();
     let row = rows.iter().find(|row| row["check"] == check).unwrap();
@@ -74,11 +74,11 @@ fn the_doctor_of_256_cpus_fits_a_screen_and_names_cpus_by_their_numbers() {
     let rows = doctor(&place, "--cpus 2,382 --json").json();
     assert!(current(&rows, "offline-cpus").contains("CPUs 127,383 are offline"));
     assert_eq!(current(&rows, "governor"), "powersave on 0-126,256-382");
-    // CPU 2 shares its core with CPU 3; CPU 383 beside CPU 382 is offline.
+    // CPU 2 shares its core with CPU 3. CPU 383, which shares its core with CPU 382, is offline.
     assert!(current(&rows, "core-siblings").ends_with(" with CPUs 3"));
 }
 
-/// Returns the instructions that `tardy` executes with `line`.
+/// Returns the number of instructions that `tardy` executes with the arguments in `line`.
 fn instructions(place: &Workplace, line: &str) -> u64 {
     let [valgrind, options @ ..] = CALLGRIND;
     let mut valgrind = place.prepared(machine::program(valgrind, "valgrind"), options);

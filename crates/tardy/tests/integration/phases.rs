@@ -9,8 +9,8 @@ use serde_json::Value;
 use support::series;
 use support::workplace::Workplace;
 
-/// A scenario of two loads that alternate in random order, each with its own record. Each load's
-/// first and last interval mark the edges of its phases.
+/// A scenario of two loads that alternate in random order. Each load records its busy intervals in
+/// its own file. The first and the last interval in a phase lie close to the phase's edges.
 fn scenario(folder: &Path) -> String {
     let phase = |name: &str| {
         let record = folder.join(name);

@@ -219,7 +219,7 @@ fn a_long_reproduction_is_planned_in_parts_with_an_estimate_of_what_is_left() {
             && estimate.contains(" of virtual time, not counting 8 steps for costs. At "),
         "{estimate}"
     );
-    // Two shards share all steps.
+    // Together, the two shards have exactly the steps of the whole plan.
     let mut shared: Vec<String> = ["--shard 1/2", "--shard 2/2"]
         .iter()
         .flat_map(|shard| planned(shard).0)

@@ -42,9 +42,10 @@ fn compiled(folder: &Path, name: &str) -> String {
     format!("{}:/bin/{name}", program.display())
 }
 
-/// Part of a script. It starts a program, which waits for a line of input; then it follows the
-/// program, and lets it run to its end. The program's output is in /run/out/NAME.stamps, the result
-/// in /run/out/NAME.json, and the run folder is /run/out/NAME.
+/// Part of a script. It starts a program, which waits for a line of input, and follows it with
+/// `tardy attach`. Once samples can be recorded, it writes the line, and waits until both have
+/// ended. The program's output is in /run/out/NAME.stamps, the result in /run/out/NAME.json, and
+/// the run folder is /run/out/NAME.
 fn followed(name: &str, program: &str) -> String {
     let out = format!("/run/out/{name}");
     format!(
@@ -144,7 +145,7 @@ fn stamps(left: &Path, name: &str) -> Vec<WakeUp> {
     text.lines().map(stamp).collect()
 }
 
-/// The cycle of a thread of tests/data/woken.c that this wake-up started.
+/// The cycle that started with this wake-up of a thread of tests/data/woken.c.
 fn cycle_of<'a>(found: &'a Value, wake_up: &WakeUp) -> Option<&'a Value> {
     found["worst"].as_array().unwrap().iter().find(|cycle| {
         let begin = number(&cycle["begin_ns"]);
@@ -152,8 +153,8 @@ fn cycle_of<'a>(found: &'a Value, wake_up: &WakeUp) -> Option<&'a Value> {
     })
 }
 
-/// The largest deviation of a measured length, and the number of delays that did not make the
-/// thread late, for each way of waiting and each context of the delay.
+/// Statistics of all delays: the largest deviation of a measured length, and, for each way of
+/// waiting and each context of the delay, the number of delays that did not make the thread late.
 #[derive(Debug, Default)]
 struct Delays {
     delays: usize,
@@ -168,7 +169,8 @@ struct Delays {
 /// Delays the wake-ups of a program in each way and context on these kernels.
 fn delays_on(kernels: &[&str]) -> BTreeMap<String, Delays> {
     let contexts = Context::ALL.map(Context::name).join(" ");
-    // khugepaged would delay some wake-ups, too.
+    // The script switches transparent huge pages off, because khugepaged would delay some wake-ups,
+    // too.
     let script = format!(
         "echo never >/sys/kernel/mm/transparent_hugepage/enabled\n{}",
         followed("woken", &format!("/bin/woken 8 {contexts}"))
@@ -229,8 +231,8 @@ fn delays_on(kernels: &[&str]) -> BTreeMap<String, Delays> {
 }
 
 /// Checks that each delay is found with its culprit and its length. Only the thread `timer` escapes
-/// delays: all of them in the contexts in `not_late`, because the kernel lets it preempt these
-/// contexts.
+/// delays. It escapes every delay in the contexts that `not_late` lists, because the kernel lets it
+/// preempt code in these contexts.
 fn are_found(found: &BTreeMap<String, Delays>, not_late: &BTreeMap<&str, Vec<&str>>) {
     for (source, delays) in found {
         assert!(delays.wrong.is_empty(), "{source}: {:#?}", delays.wrong);
@@ -365,8 +367,8 @@ fn instructions(left: &Path, name: &str) -> [i64; 5] {
     })
 }
 
-/// Number of instructions that `tardy attach` adds to a wake-up of each way: first in the program
-/// that it follows, then in another program that runs at the same time.
+/// For each way of waiting, the number of instructions that `tardy attach` adds to a wake-up: first
+/// in the program that it follows, then in another program that runs at the same time.
 fn added_on(source: &str) -> [[i64; 5]; 2] {
     let folder = tempfile::tempdir().unwrap();
     let program = compiled(folder.path(), "woken");

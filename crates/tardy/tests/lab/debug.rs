@@ -18,7 +18,7 @@ fn debug(run: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
     )
 }
 
-/// Returns the rest of the output's line that starts with `head`.
+/// Finds the line of the output that starts with `head`, and returns the rest of this line.
 fn line<'a>(output: &'a str, head: &str) -> &'a str {
     let found = output.lines().find_map(|line| line.strip_prefix(head));
     found

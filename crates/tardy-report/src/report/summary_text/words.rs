@@ -274,8 +274,8 @@ pub(in crate::report) fn unbounded(is_unbounded: bool, is_told: bool) -> Option<
     is_unbounded.then_some(words)
 }
 
-/// Returns how many independent samples would give the same information, if dependence makes the
-/// bounds clearly wider.
+/// If the dependence of the samples makes the bounds clearly wider, returns how many independent
+/// samples would give the same information.
 fn effective(all: &Numbers) -> Option<String> {
     let of = |probability: f64| {
         all.percentiles

@@ -162,9 +162,9 @@ static const uint8_t latency_load[] = { 0x48, 0x8b, 0xb6, 0x0c, 'd', 'r', 't' };
 enum what { CLI, STI, POPF, IRET, TO_USER, EXCEPTION, INTERRUPT_ENTRY, SYSTEM_CALL, LOOK, CALL, MARK, DUE, LATENCY, CLOCK, HALT, SCHEDULER, CHANCE, CHANCE_OF_LOCK, SWAPGS };
 
 /*
- * An instruction at which QEMU calls the plugin, and how many instructions follow up to the end of
- * the block. This number is needed because the counter already includes the whole block when QEMU
- * calls the plugin.
+ * An instruction at which QEMU calls the plugin. `left` is the number of instructions from this
+ * one, inclusive, to the end of its block. It is needed because the counter already includes the
+ * whole block when QEMU calls the plugin.
  */
 struct place {
 	uint64_t pc;
@@ -659,8 +659,8 @@ static bool is_idle(void)
 	return current_in_ram && *current_in_ram == known.init_task;
 }
 
-/* Handles a call of the scheduler. If preemption is off, it was switched off in order to make this
- * call. */
+/* Handles a call of the kernel's scheduler function. If preemption is off, the kernel switched it
+ * off in order to make this call. */
 static void enter_scheduler(uint64_t at, const struct place *place)
 {
 	const struct section *off = &sections[PREEMPTION_OFF_KIND];

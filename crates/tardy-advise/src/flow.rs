@@ -51,7 +51,7 @@ pub enum Rule {
     Virtual,
     /// Does the work spend its time in kernel services?
     KernelServices,
-    /// Is a unit of work long?
+    /// Is a unit of work so long that a late start hardly matters?
     LongWork,
 }
 

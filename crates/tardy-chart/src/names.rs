@@ -8,8 +8,9 @@ use super::data::RunData;
 
 /// Gives each run a unique name. Each run is named after its folder or, if two folders have the
 /// same name, after the parts of their paths that differ. Replicas of different variants have
-/// folders with the same names in the lab, so these runs are named after their variants. The names
-/// of runs on different kernels contain the kernel.
+/// folders with the same names in the lab, so these runs are named after their variants. If labels
+/// differ between the runs, the names also contain these labels. Otherwise, they contain the
+/// release and the preemption model of the kernel, if these differ.
 pub fn tell_apart(runs: &mut [RunData]) {
     let folders: Vec<String> = runs.iter().map(|run| run.folder.clone()).collect();
     let own: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();

@@ -55,7 +55,7 @@ pub enum Cause {
         /// The last lines of the program's standard error.
         stderr: String,
     },
-    /// The kernel runs with another preemption model than the requested one.
+    /// The kernel does not run with the requested preemption model.
     Preemption {
         /// The requested value.
         wanted: String,

@@ -17,7 +17,8 @@ pub const JOB_PATH: &str = "/plan.json";
 pub const SCENARIO_PATH: &str = "/scenario.toml";
 /// The guest's folder that is exported to the host; the guest's program stores its run there.
 pub const OUTPUT_FOLDER: &str = "/run/out";
-/// Name of the guest's kernel symbols in [`OUTPUT_FOLDER`].
+/// Name of the file in [`OUTPUT_FOLDER`] to which the guest copies its kernel symbols
+/// (/proc/kallsyms).
 pub const SYMBOLS_NAME: &str = "kallsyms";
 /// Name of a folder in [`OUTPUT_FOLDER`] and in the run folder. The folder contains the output and
 /// the exit status of a user's program ([`Task::App`], or [`Task::Measure`] of a program).

@@ -72,8 +72,8 @@ impl Injection {
     /// Number of delays if the user gives none.
     pub const COUNT_DEFAULT: u32 = 30;
     /// Time from the start to the first delay. The start is the program's start; for a measurement,
-    /// it is the moment when the measurement has made its files. The first delay comes late enough
-    /// that the probes already run.
+    /// it is the moment when the measurement has made its files. The time is long enough for the
+    /// probes to start before the first delay.
     pub const FIRST_AFTER: Nanos = Nanos::from_secs(1);
 
     /// Returns the time from the start to the due time of delay number `index`.

@@ -12,9 +12,9 @@
 //!
 //! - The *guardian* has a separate session, so that Ctrl-C at the terminal does not end loads
 //!   before the tool ends. The guardian makes a PID namespace. If it lacks the right to do so, it
-//!   makes a user namespace, and the PID namespace in that. The end of the guardian's input means
-//!   that the tool is gone. The guardian then kills the init, waits until the kernel has ended all
-//!   processes of the namespace, undoes the changes of loads, and ends.
+//!   makes a user namespace and, inside it, the PID namespace. The end of the guardian's input
+//!   means that the tool is gone. The guardian then kills the init, waits until the kernel has
+//!   ended all processes of the namespace, undoes the changes of loads, and ends.
 //! - The *init* is the first process of that namespace. The init starts workers, restarts those
 //!   that die, reaps processes, and reports. When it ends, the kernel ends every process of the
 //!   namespace, and thereby their mount and network namespaces. The init ends when its input ends.

@@ -228,9 +228,9 @@ pub struct Check {
     pub name: &'static str,
     /// The check's importance for each profile.
     pub weight: Weight,
-    /// The files that the check needs, below the root. In a name, `*` matches any text; of the
-    /// alternatives in `a|b`, one file suffices. If a file exists but cannot be read, the check
-    /// never reports a good setting.
+    /// The files that the check needs, below the root. In a name, `*` matches any text. `a|b` means
+    /// that one of the two files is enough. If a file exists but cannot be read, the check never
+    /// reports a good setting.
     pub reads: &'static [&'static str],
     /// Why the setting matters, worded as the end of a sentence.
     pub why: &'static str,

@@ -52,7 +52,8 @@ pub struct PathDifference {
     pub new_ns: u64,
 }
 
-/// Returns the difference of each function and of each chain of callers, largest first.
+/// Returns the difference of each function, the largest first, and the times of each chain of
+/// callers, in the order of the functions' names.
 #[must_use]
 pub fn differences(
     base: &CallTree,

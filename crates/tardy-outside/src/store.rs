@@ -57,7 +57,8 @@ pub struct WatchedGuest {
     /// Whether the plugin saw the scheduler run.
     #[serde(default)]
     pub knows_scheduler: bool,
-    /// Number of longest intervals whose call path could not be stored.
+    /// Number of intervals that were the longest of their kind so far, but whose call path could
+    /// not be stored.
     #[serde(default)]
     pub left_out_paths: u64,
     /// The functions whose code was executed before the worst samples, and before the longest

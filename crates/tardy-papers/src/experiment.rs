@@ -42,7 +42,8 @@ pub struct Experiment {
     /// Additional arguments for a quick experiment.
     #[serde(default)]
     pub quick: Vec<String>,
-    /// Additional arguments for an experiment as long as the paper's.
+    /// Additional arguments for a full experiment, which runs as long as the experiment in the
+    /// paper.
     #[serde(default)]
     pub full: Vec<String>,
     /// Services whose cost is measured with `tardy cost`; latencies are not measured then.

@@ -56,7 +56,7 @@ pub struct Why {
     pub difference_ns: i64,
     /// The difference of each function, the largest first.
     pub functions: Vec<FunctionDifference>,
-    /// The difference of each chain of callers.
+    /// For each chain of callers, the time that the last function of the chain took on each side.
     #[serde(skip)]
     pub paths: Vec<PathDifference>,
 }

@@ -92,8 +92,9 @@ impl WakeUpKind {
 
     /// Returns the name of the series with this kind of wake-up, for a thread with the name
     /// `thread`. The name is the same in each run of the program, so that runs can be compared.
-    /// Special characters are replaced, because the name is also a file name. Threads with the same
-    /// name are numbered as copies, in the order in which they were first woken.
+    /// Special characters are replaced, because the name is also a file name. Several threads may
+    /// have the same name. Their series of the same kind then also have the same name, and the run
+    /// folder numbers these series in the order in which they are opened.
     #[must_use]
     pub fn series(&self, thread: &str) -> String {
         let plain = |character: char| {

@@ -64,7 +64,8 @@ mod tests {
 
     #[test]
     fn what_is_said_of_a_sample_is_read_where_it_stands() {
-        // If the instructions loaded from another address, the process would crash.
+        // `sample` loads the due time and the latency from memory. If it used a wrong address, the
+        // process would crash.
         super::sample(&[AtomicI64::new(1), AtomicI64::new(2)]);
     }
 }

@@ -249,7 +249,7 @@ pub enum Kind {
     },
     /// A latency that the timerlat tracer reports.
     Timerlat {
-        /// Where the tracer measured it: 0 for its timer's function, 1 for its thread.
+        /// Where the tracer measured the latency: 0 in the function of its timer, 1 in its thread.
         context: i64,
         /// Time since the due time, in ns.
         latency: u64,

@@ -22,8 +22,8 @@ use crate::merge::Item;
 
 /// Perfetto refuses files with more CPUs than this.
 const CPUS_MAX: u32 = 1024;
-/// Events are collected until those of all CPUs together exceed this size in bytes. Then they are
-/// written, those of each CPU in one packet.
+/// Events are collected until those of all CPUs together exceed this size in bytes. Then all
+/// collected events are written, in one packet for each CPU.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 /// Maximum number of tracks of one thread; wake-ups that overlap need different tracks.
 const LANES_MAX: usize = 16;

@@ -62,7 +62,8 @@ pub struct SettingsLock {
     /// Folder of the journals.
     folder: PathBuf,
     /// The open folder, which holds the lock; `None` if the folder cannot be made or opened.
-    /// Settings that change files then fail, because their journal needs the folder.
+    /// Without the folder, settings that change files cannot be applied, because the journal of the
+    /// changes is stored in this folder.
     _file: Option<File>,
 }
 

@@ -356,8 +356,9 @@ impl<B: Bench> State<'_, B> {
 
     /// Runs the pairs of all candidates, one pair of each candidate in every round. In each pair,
     /// the other candidates are randomly on or off, in the same way in both runs, as in the design.
-    /// If all candidates are decided halfway, the stage ends there. The judgements halfway and at
-    /// the end share the confidence.
+    /// If there are enough pairs, the candidates are judged halfway, too, and the stage ends there
+    /// if all of them are decided. Each single judgement needs a higher confidence, so that all
+    /// judgements together have `confidence`.
     fn pairs(
         &mut self,
         candidates: &[usize],

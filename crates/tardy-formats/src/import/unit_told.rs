@@ -2,9 +2,9 @@
 //! with -N. If the two are confused, a machine seems 1000 times worse or better than it is, so only
 //! conclusive evidence counts.
 //!
-//! Typical values below 1000 are us, because no wake-up takes less than 1 us. Typical values above
-//! the interval are ns, because if they were us, most wake-ups would be later than the next due
-//! time. Between these limits both units are possible, and the tool asks for the unit.
+//! Typical values below 1000 are in us, because no wake-up takes less than 1 us. Typical values
+//! above the interval are in ns, because if they were in us, most wake-ups would come after the
+//! next due time. Between these limits both units are possible, and the tool asks for the unit.
 
 use super::{ImportError, Settings, Source, Unit};
 
@@ -64,7 +64,7 @@ fn told(typical: &[TypicalValue]) -> Option<UnitChoice> {
             note: Some(note.to_owned()),
         });
     }
-    // If these values were us, most wake-ups would be later than the next due time.
+    // If these values were in us, most wake-ups would come after the next due time.
     let is_beyond = |typical: &TypicalValue| {
         typical
             .interval_us

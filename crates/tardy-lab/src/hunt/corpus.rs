@@ -18,8 +18,8 @@ const LATENCY: &str = "latency";
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Idle(BTreeMap<String, Nanos>);
 
-/// A program's section may have the same call path as a section of an idle guest. Then it counts
-/// only if it is longer than this percentage of the idle guest's section.
+/// A program's section may have the same call path as a section of an idle guest. Such a section
+/// counts only if its length exceeds this percentage of the length of the idle guest's section.
 const LONGER_PERCENT: i64 = 125;
 
 impl Idle {

@@ -24,8 +24,8 @@ const NEED_MAX: Need = Need {
 };
 /// The share of new programs in a guided search; the other programs are mutations.
 const NEW: f64 = 0.2;
-/// The share of mutations that start from one of the [`LONGEST`] programs with the longest
-/// sections. The other mutations start from any of the kept programs.
+/// The share of mutations that start from a program with one of the longest sections. [`LONGEST`]
+/// is the number of these programs. The other mutations start from any of the kept programs.
 const OF_THE_LONGEST: f64 = 0.6;
 const LONGEST: usize = 3;
 

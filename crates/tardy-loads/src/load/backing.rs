@@ -9,10 +9,10 @@ use tardy_machine::host::Host;
 pub enum Backing {
     /// A block device, a pool or bare flash, with its name in /proc/self/mountinfo.
     Device(String),
-    /// A file system of this type, which stores its files only in the page cache.
+    /// A file system that stores its files only in the page cache, with the file system's type.
     Memory(String),
-    /// A file system of this type, which is backed by other file systems (overlay), a server (nfs)
-    /// or the emulator's host (9p).
+    /// A file system that is backed by other file systems (overlay), a server (nfs) or the
+    /// emulator's host (9p), with the file system's type.
     Unknown(String),
 }
 

@@ -1,5 +1,5 @@
-//! `parallel`: several threads make relative sleeps on fewer CPUs than there are threads, as in
-//! figure 4 of mckenney2009.
+//! `parallel`: several threads, 12 by default, share the measured CPUs. Each thread sleeps for
+//! relative times, as in figure 4 of mckenney2009.
 
 use std::io;
 

@@ -178,7 +178,8 @@ impl Process {
                 && inode.is_some_and(|inode| inode != "0")
                 && seen.insert((device, inode))
             {
-                // The kernel pads addresses in the file maps, but not in the folder map_files.
+                // The kernel pads addresses with zeros in /proc/PID/maps, but not in the file names
+                // in /proc/PID/map_files.
                 let range: Vec<&str> = range
                     .split('-')
                     .map(|address| address.trim_start_matches('0'))

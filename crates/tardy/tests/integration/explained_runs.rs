@@ -750,7 +750,7 @@ fn the_loop_of_a_program_is_explained_and_judged_by_the_rules_for_loops() {
     let agreement = |theirs: u64| json!({"compared": 999, "agreeing": 998, "difference_min_ns": -12, "difference_max_ns": 1034, "theirs_max_ns": theirs});
     record["tracing"]["second_opinion"] =
         json!({"wake_ups": 1001, "interrupt": agreement(4_000), "thread": agreement(9_000)});
-    // Monitors of the kernel exist on few kernels, and none is enabled here.
+    // Few kernels have monitors of runtime verification, so the record is edited for these, too.
     record["tracing"]["loops"][0]["monitors"] =
         json!([{"monitor": "sleep", "count": 12}, {"monitor": "wakeup", "count": 0}]);
     std::fs::write(place.path("good").join("run.json"), record.to_string()).unwrap();

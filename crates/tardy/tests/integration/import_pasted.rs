@@ -144,7 +144,7 @@ fn what_the_numbers_depend_on_is_taken_from_the_file_or_asked_for() {
         fs::copy(case(name), place.path(name)).unwrap();
         place.tardy(&format!("import {name} --out {name}.run {flags}"))
     };
-    // All samples lie beyond the rows, at about 6,868, which can be us or ns.
+    // All samples lie beyond the rows, at about 6,868. This value can be in us or in ns.
     let asked = import("31_ns_histogram_all_overflow.txt", "").ends_with(2);
     assert!(
         asked.stderr.contains("give --unit us or --unit ns"),

@@ -82,7 +82,8 @@ impl Rack {
         Self::with_path("/usr/bin:/bin")
     }
 
-    /// Boards with this PATH; `.` is the folder of the test.
+    /// Starts boards whose variable PATH is `path`. Each `.` in `path` stands for the folder of the
+    /// test.
     fn with_path(path: &str) -> Self {
         Self::with(path, "")
     }

@@ -55,8 +55,9 @@ fn marks(folder: &Path, name: &str) -> Vec<(i64, i64)> {
         .collect()
 }
 
-/// Checks that each mark lies between the begin and the end of the load's work in one of its
-/// phases, as the run recorded them.
+/// Checks each interval in `marks`, which the load `name` recorded. The run recorded when the
+/// load's work started and ended in each phase. The interval must lie between these two times in
+/// one of the load's phases.
 fn assert_marks_lie_where_the_load_worked(run: &Path, name: &str, marks: &[(i64, i64)]) {
     let record = tardy_run::folder::open(run).unwrap();
     for mark in marks {

@@ -230,9 +230,9 @@ fn delays_on(kernels: &[&str]) -> BTreeMap<String, Delays> {
     all
 }
 
-/// Checks that each delay is found with its culprit and its length. Only the thread `timer` escapes
-/// delays. It escapes every delay in the contexts that `not_late` lists, because the kernel lets it
-/// preempt code in these contexts.
+/// Checks that each delay is found with its culprit and its length. There is one exception: in the
+/// contexts that `not_late` lists, the kernel lets the thread `timer` preempt the code that causes
+/// the delay. In these contexts, `timer` must never be late.
 fn are_found(found: &BTreeMap<String, Delays>, not_late: &BTreeMap<&str, Vec<&str>>) {
     for (source, delays) in found {
         assert!(delays.wrong.is_empty(), "{source}: {:#?}", delays.wrong);

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tardy_sys::process;
 
-/// Time limit for each event that a test waits for; no test measures a time with it.
+/// Maximum time that a test waits for an event. The limit only stops a test that hangs; it is not a
+/// requirement on the tool's speed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// Set in the environment of all programs that a test starts, so that remaining processes can be
 /// found.

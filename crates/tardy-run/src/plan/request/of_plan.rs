@@ -12,7 +12,8 @@ use crate::threshold::ThresholdAction;
 use crate::tracing::ExplainLevel;
 
 pub(super) fn scenario(plan: &Plan) -> Option<String> {
-    // A plan whose only probe is a program comes from a request that named no scenario.
+    // If a program is the only probe, the request named no scenario. Otherwise, the plan would also
+    // have the probes of that scenario.
     let is_alone = plan.probes.len() == 1 && !program(plan).is_empty();
     let is_named = plan.origin() != Origin::Flags && !is_alone;
     let file = plan

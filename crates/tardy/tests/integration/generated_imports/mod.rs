@@ -240,7 +240,8 @@ fn check(random: &mut Pcg64Mcg, format: &Format) -> Vec<String> {
         Some(0) => shrunk(&readings, &imported.shown(deadline)),
         _ => vec![format!("{:?}", imported.outcome)],
     };
-    // If a terminal's output is truncated, it equals the output of a shorter run.
+    // Output for a terminal contains one frame after another. If it is truncated, it looks like the
+    // output of a shorter run, so the imported maxima must reach only those of the first frame.
     let first = file.text.split('\u{1b}').next().unwrap_or_default();
     let readings = if first.len() < file.text.len() && format.is_by_line {
         cyclictest_text::read(&File {

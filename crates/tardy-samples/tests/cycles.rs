@@ -225,7 +225,8 @@ fn loop_with_call(sleeps: u64, length: i64) -> Cycles {
     for cycle in 0..100 {
         story.sleeps(900, HOME, Waker::Timer);
         story.runs(100);
-        for _ in 0..if cycle == 50 { sleeps } else { 0 } {
+        let in_call = if cycle == 50 { sleeps } else { 0 };
+        for _ in 0..in_call {
             story.sleeps(length, LOCK, Waker::Softirq(Some(4)));
             story.runs(7);
         }

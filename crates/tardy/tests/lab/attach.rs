@@ -288,6 +288,7 @@ fn time_off_the_cpu_in_a_blocking_call_is_that_of_the_programs_own_clocks() {
     let kinds = [
         ("lock", "futex", "holder/"),
         ("pipe", "write", "drainer/"),
+        ("fsync-small", "fsync", ""),
         ("fsync", "fsync", ""),
         ("fault", "page fault", ""),
     ];
@@ -325,20 +326,22 @@ fn time_off_the_cpu_in_a_blocking_call_is_that_of_the_programs_own_clocks() {
                 panic!("{line}")
             };
             let own = after - before - cpu;
-            let mut off_cpu = 0;
+            let (mut off_cpu, mut parts) = (0, 0);
             let mut within = Vec::new();
             for cycle in found["worst"].as_array().unwrap() {
                 let begin = number(&cycle["begin_ns"]);
                 let end = begin + number(&cycle["response_ns"]);
                 if cycle["name"] == "cycles" && begin <= before && after <= end {
                     // fsync waits for each page, and a cycle lists only its 32 longest parts.
-                    off_cpu += cycle["left_out_ns"].as_i64().unwrap_or_default();
+                    off_cpu += number(&cycle["left_out_ns"]);
+                    parts += number(&cycle["left_out"]);
                 }
                 for stretch in cycle["stretches"].as_array().unwrap() {
                     let start = begin + number(&stretch["at_ns"]);
                     let length = number(&stretch["length_ns"]);
                     if cycle["name"] == "cycles" && before <= start && start + length <= after {
                         off_cpu += length;
+                        parts += 1;
                         within.push(stretch);
                     }
                 }
@@ -349,14 +352,21 @@ fn time_off_the_cpu_in_a_blocking_call_is_that_of_the_programs_own_clocks() {
             });
             calls += 1;
             assert!(is_named, "{kind}: {line}: {within:#?}");
-            largest = largest.max((off_cpu - own).abs() as f64 / own as f64);
+            let deviation = (off_cpu - own).abs();
+            largest = largest.max(deviation as f64 / own as f64);
+            // In each switch, the kernel's CPU time clock reads the time some hundred instructions
+            // before the kernel writes the event (kernel/sched/core.c, __schedule).
+            let allowed = (own / 50).max(1_000 * parts);
+            assert!(
+                deviation <= allowed,
+                "{kind}: {line}: {off_cpu} in {parts} parts"
+            );
         }
         eprintln!(
             "{kind}: {calls} calls, deviation at most {:.3} %",
             100.0 * largest
         );
         assert_eq!(calls, 5, "{kind}");
-        assert!(largest <= 0.02, "{kind}: {largest}");
     }
 }
 

@@ -10,7 +10,7 @@
 mod division;
 mod series;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -36,6 +36,7 @@ use crate::record::{RunKind, RunRecord, SeriesRecord, StartTime, State};
 use crate::resume::{self, ResumeError};
 use crate::threshold::ThresholdAction;
 use tardy_samples::wake_up_kind::{WakeUpKind, WokenBy};
+use tardy_samples::wake_up_tally::KindIndex;
 use tardy_trace::timers::TimerKind;
 
 /// In the name of a series that several threads share, this word replaces the thread's name.
@@ -65,7 +66,7 @@ pub struct AttachedFolder {
     record: RunRecord,
     series: Vec<Series>,
     /// For each thread and kind of wake-up, the index of their series in `series`.
-    of: BTreeMap<(i32, WakeUpKind), usize>,
+    index: KindIndex,
     division: Option<AttachedDivision>,
     series_max: usize,
     has_metrics: bool,
@@ -159,7 +160,7 @@ impl AttachedFolder {
             folder,
             record,
             series: Vec::new(),
-            of: BTreeMap::new(),
+            index: KindIndex::default(),
             division,
             series_max,
             has_metrics: plan.has_metrics,
@@ -227,12 +228,11 @@ impl AttachedFolder {
         due: Nanos,
         latency: Nanos,
     ) -> io::Result<()> {
-        let key = (thread, kind.clone());
-        let place = match self.of.get(&key) {
-            Some(&place) => place,
+        let place = match self.index.get(thread, kind) {
+            Some(place) => place,
             None => {
                 let place = self.series_for(thread, name, kind)?;
-                self.of.insert(key, place);
+                self.index.insert(thread, kind, place);
                 place
             }
         };
@@ -330,7 +330,7 @@ impl AttachedFolder {
         if self.series_max == usize::MAX {
             return;
         }
-        self.of.retain(|(thread, _), _| !threads.contains(thread));
+        self.index.retain(&|thread| !threads.contains(&thread));
         for series in &mut self.series {
             series.owner = series.owner.filter(|owner| !threads.contains(owner));
         }

@@ -8,7 +8,7 @@ use tardy_trace::timers::TimerKind;
 use tardy_trace::wake_ups::Cause;
 
 /// The kind of waker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WokenBy {
     /// A timer that the program had set.
@@ -25,7 +25,7 @@ pub enum WokenBy {
 }
 
 /// The kind of a wake-up.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WakeUpKind {
     /// A wake-up by a timer that the program had set.
     Timer(TimerKind),

@@ -106,7 +106,8 @@ pub struct Recording {
     pub incomplete: Option<String>,
 }
 
-/// Receives what is found while threads are followed.
+/// Receives what is found while threads are followed. The recording takes it as `dyn Observer`:
+/// generic code would be compiled in the crate that implements it, which is not optimised.
 pub trait Observer {
     /// Waits for `pause`, and returns whether to stop the recording.
     fn wait(&mut self, pause: Duration) -> bool;
@@ -278,7 +279,7 @@ impl Attachment {
 
     /// Follows the threads until `until` (monotonic clock), until the program exits, or until the
     /// observer stops it.
-    pub fn follow(mut self, until: Nanos, observer: &mut impl Observer) -> Recording {
+    pub fn follow(mut self, until: Nanos, observer: &mut dyn Observer) -> Recording {
         let why = loop {
             let left = until - Nanos(clock::monotonic());
             if left <= Nanos::ZERO {
@@ -329,7 +330,7 @@ impl Attachment {
     }
 
     /// Reads the available pages, and passes complete wake-ups to the observer.
-    fn advance(&mut self, observer: &mut impl Observer) {
+    fn advance(&mut self, observer: &mut dyn Observer) {
         let now = u64::try_from(clock::monotonic()).unwrap_or_default();
         self.read();
         // If another program changed the trace, the events since the last check cannot be used.
@@ -348,7 +349,7 @@ impl Attachment {
     }
 
     /// Passes wake-ups before `until` to the observer, as long as the trace is complete.
-    fn hand_over(&mut self, until: u64, observer: &mut impl Observer) {
+    fn hand_over(&mut self, until: u64, observer: &mut dyn Observer) {
         while self.incomplete.is_none()
             && let Some(recorded) = self.traces.next_before(until)
         {
@@ -416,7 +417,7 @@ impl Attachment {
     }
 
     /// Records that a thread reached one of the two functions.
-    fn mark(&mut self, item: &Item, observer: &mut impl Observer) {
+    fn mark(&mut self, item: &Item, observer: &mut dyn Observer) {
         let event = match item {
             Item::Event(event) => event,
             Item::Lost { .. } => return self.cutter.lose(),
@@ -487,7 +488,7 @@ impl Attachment {
 
     /// Starts to follow new threads, and stops following ended ones. Returns false if the program
     /// has ended.
-    fn look_for_threads(&mut self, observer: &mut impl Observer) -> bool {
+    fn look_for_threads(&mut self, observer: &mut dyn Observer) -> bool {
         let there = match self.target.look() {
             Look::There(there) => there,
             Look::Unknown => return true,

@@ -290,24 +290,27 @@ fn time_off_the_cpu_in_a_blocking_call_is_that_of_the_programs_own_clocks() {
     let kinds = [
         ("lock", "futex", "holder/"),
         ("pipe", "write", "drainer/"),
+        ("fsync-small", "fsync", ""),
         ("fsync", "fsync", ""),
         ("fault", "page fault", ""),
     ];
-    // The disk answers after 3 ms.
-    let script: String = [
-        "mke2fs -b 4096 /dev/nullb0 8192\nmkdir /run/disk\nmount -t ext4 /dev/nullb0 /run/disk\ncd /run/disk\n"
-            .to_owned(),
-    ]
-    .into_iter()
-    .chain(
-        kinds
-            .iter()
-            .map(|(kind, ..)| followed(kind, &format!("/bin/cycles {kind} 100 10000"))),
-    )
-    .collect();
+    // The disk answers after 3 ms. Without a file system on it, no call would block.
+    let disk = "mkdir /run/disk && mke2fs -b 4096 /dev/nullb0 65536 >/dev/null && mount -t ext4 \
+                /dev/nullb0 /run/disk && cd /run/disk || { dmesg | tail; exit 1; } >&2\n";
+    let script: String = [disk.to_owned()]
+        .into_iter()
+        .chain(
+            kinds
+                .iter()
+                .map(|(kind, ..)| followed(kind, &format!("/bin/cycles {kind} 100 10000"))),
+        )
+        .collect();
     let further = [
         "--add",
         &program,
+        // ext4 asks the kernel for this module when it mounts.
+        "--module",
+        "crc32c_generic",
         "--module",
         "ext4",
         "--module",
@@ -325,15 +328,22 @@ fn time_off_the_cpu_in_a_blocking_call_is_that_of_the_programs_own_clocks() {
                 panic!("{line}")
             };
             let own = after - before - cpu;
-            let mut off_cpu = 0;
+            let (mut off_cpu, mut parts) = (0, 0);
             let mut within = Vec::new();
             for cycle in found["worst"].as_array().unwrap() {
                 let begin = number(&cycle["begin_ns"]);
+                let end = begin + number(&cycle["response_ns"]);
+                if cycle["name"] == "cycles" && begin <= before && after <= end {
+                    // fsync waits for each page, and a cycle lists only its 32 longest parts.
+                    off_cpu += number(&cycle["left_out_ns"]);
+                    parts += number(&cycle["left_out"]);
+                }
                 for stretch in cycle["stretches"].as_array().unwrap() {
                     let start = begin + number(&stretch["at_ns"]);
                     let length = number(&stretch["length_ns"]);
                     if cycle["name"] == "cycles" && before <= start && start + length <= after {
                         off_cpu += length;
+                        parts += 1;
                         within.push(stretch);
                     }
                 }
@@ -344,14 +354,21 @@ fn time_off_the_cpu_in_a_blocking_call_is_that_of_the_programs_own_clocks() {
             });
             calls += 1;
             assert!(is_named, "{kind}: {line}: {within:#?}");
-            largest = largest.max((off_cpu - own).abs() as f64 / own as f64);
+            let deviation = (off_cpu - own).abs();
+            largest = largest.max(deviation as f64 / own as f64);
+            // In each switch, the kernel's CPU time clock reads the time some hundred instructions
+            // before the kernel writes the event (kernel/sched/core.c, __schedule).
+            let allowed = (own / 50).max(1_000 * parts);
+            assert!(
+                deviation <= allowed,
+                "{kind}: {line}: {off_cpu} in {parts} parts"
+            );
         }
         eprintln!(
             "{kind}: {calls} calls, deviation at most {:.3} %",
             100.0 * largest
         );
         assert_eq!(calls, 5, "{kind}");
-        assert!(largest <= 0.02, "{kind}: {largest}");
     }
 }
 

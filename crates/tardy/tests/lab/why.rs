@@ -218,6 +218,7 @@ impl Mutants<'_> {
                 let (calls, longer_by) = added(row.unwrap());
                 longer_by / calls - loop_ns(1)
             });
+            eprintln!("{}: {name}, longer by {rounds} rounds", self.variant);
             let why = compared(&plain, &longer, &median);
             adds_up(&why);
             let row = &why["functions"][0];

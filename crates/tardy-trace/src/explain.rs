@@ -88,7 +88,7 @@ pub enum Preemption {
     Full,
 }
 
-/// A part of the latency, by what happened in it. The latency of a wake-up lasts from the due time
+/// A part of the latency. Each variant states what happens in its part. The latency of a wake-up lasts from the due time
 /// until the thread ran; that of a sample lasts until the thread then read the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -145,7 +145,7 @@ pub enum Cause {
     HigherPriority,
     /// A thread of the same real-time priority ran.
     EqualPriority,
-    /// Another thread ran. Neither of the two is a real-time thread, so they share the CPU fairly.
+    /// Another thread ran. Both threads are ordinary ones, so they share the CPU fairly.
     Turns,
     /// The kernel switched to a thread of lower priority, because of the fair server or the
     /// throttling of real-time threads.

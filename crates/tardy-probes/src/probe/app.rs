@@ -161,8 +161,8 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         if is_empty {
             begin.control.warn(Warning::Problem {
                 text: format!(
-                    "no cycle of the loop `{loop_name}` was due during the measurement: give a loop \
-                     that runs for longer"
+                    "the loop `{loop_name}` started no cycle during the measurement: measure for \
+                     longer, or give a loop that runs for longer"
                 ),
             });
         }

@@ -236,7 +236,7 @@ fn a_loop_that_ends_before_the_measurement_starts_is_reported() {
     assert!(
         summary["warnings"]
             .to_string()
-            .contains("no cycle of the loop `control` was due during the measurement"),
+            .contains("the loop `control` started no cycle during the measurement"),
         "{}",
         summary["warnings"]
     );

@@ -94,13 +94,13 @@ const CALLGRIND: [&str; 3] = [
     "--callgrind-out-file=/dev/null",
 ];
 
-/// Returns the number of instructions in what callgrind printed.
+/// Returns the number of instructions that callgrind printed.
 fn collected(printed: &str) -> u64 {
     let total = printed
         .lines()
         .find_map(|line| line.split_once("Collected : "))
         .and_then(|(_, count)| count.trim().parse::<u64>().ok());
-    total.unwrap_or_else(|| panic!("no count in {printed}"))
+    total.unwrap_or_else(|| panic!("callgrind printed: {printed}"))
 }
 
 #[test]

@@ -141,7 +141,8 @@ pub(super) fn arm(
             error: error.to_string(),
         });
     }
-    let line = StartBarrier::new(members);
+    let is_real_time = plan.probes.iter().any(|probe| probe.priority.is_some());
+    let line = StartBarrier::new(members + usize::from(is_real_time));
     let threads = launch_threads(
         places,
         &line,
@@ -209,9 +210,8 @@ pub(super) fn arm(
         desk,
     )
     .map_err(system("cannot start the recorder"))?;
-    let is_real_time = plan.probes.iter().any(|probe| probe.priority.is_some());
     let watchdog = is_real_time
-        .then(|| Watchdog::start(&threads, &plan.housekeeping_cpus, &control))
+        .then(|| Watchdog::start(&threads, &plan, &line, &control))
         .transpose()
         .map_err(system("cannot start the watchdog"))?;
     // If a probe has no grid, its cycles have no fixed length, so it is not known in advance how

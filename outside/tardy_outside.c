@@ -60,9 +60,9 @@ uint64_t qemu_plugin_hwaddr_phys_addr(const struct qemu_plugin_hwaddr *address);
 void qemu_plugin_outs(const char *text);
 
 /*
- * QEMU's timers, by which the machine is stopped at a moment of its clock (include/qemu/timer.h,
- * vl.c). They are not part of the plugin interface. If QEMU was built without modules, it does not
- * export them.
+ * QEMU's timers, with which the plugin stops the machine at a given time of the machine's clock
+ * (include/qemu/timer.h, vl.c). They are not part of the plugin interface. If QEMU was built
+ * without modules, it does not export them.
  */
 #define OF_QEMU __attribute__((weak))
 OF_QEMU void timer_init_full(void *timer, void *group, int clock, int scale, int attributes, void (*callback)(void *data), void *data);
@@ -162,9 +162,9 @@ static const uint8_t latency_load[] = { 0x48, 0x8b, 0xb6, 0x0c, 'd', 'r', 't' };
 enum what { CLI, STI, POPF, IRET, TO_USER, EXCEPTION, INTERRUPT_ENTRY, SYSTEM_CALL, LOOK, CALL, MARK, DUE, LATENCY, CLOCK, HALT, SCHEDULER, CHANCE, CHANCE_OF_LOCK, SWAPGS };
 
 /*
- * An instruction at which QEMU calls the plugin, and how many instructions follow up to the end of
- * the block. This number is needed because the counter already includes the whole block when QEMU
- * calls the plugin.
+ * An instruction at which QEMU calls the plugin. `left` is the number of instructions from this
+ * one, inclusive, to the end of its block. It is needed because the counter already includes the
+ * whole block when QEMU calls the plugin.
  */
 struct place {
 	uint64_t pc;
@@ -209,8 +209,8 @@ static struct {
 	uint64_t text_begin, text_end, banner, memory;
 	uint64_t per_cpu_offset, preempt_count, current, init_task;
 	/*
-	 * Virtual time of an instruction, and for how many of the worst samples of a phase the
-	 * executed code is stored.
+	 * Virtual time that an instruction takes, in ns, and for how many of the worst samples of a
+	 * phase the executed code is stored.
 	 */
 	uint64_t instruction_ns, worst;
 	/* Whether the code executed before the longest sections is stored. */
@@ -274,8 +274,8 @@ static uint32_t context_of_step;
 /* Maximum number of samples of a phase for which the executed code is stored. */
 #define WORST 1024u
 /*
- * Maximum number of steps that are stored from before the due time. These steps show how the
- * interrupted function was called.
+ * Maximum number of stored steps that precede the due time. These steps show how the interrupted
+ * function was called.
  */
 #define STEPS_BEFORE (1u << 21)
 /* The same limit for the steps before the longest sections. */
@@ -399,9 +399,9 @@ static void *at_virtual(uint64_t address, uint64_t length)
 
 /*
  * Returns the host's address of memory that the guest has just accessed. For memory outside the
- * direct map, such as a task's stack, QEMU reports an address among all memories of the machine.
- * This address exceeds the guest's physical address by a fixed amount, which an access through the
- * direct map shows.
+ * direct map, such as a task's stack, QEMU reports an address in a space that contains all memories
+ * of the machine. This address exceeds the guest's physical address by a fixed amount, which an
+ * access through the direct map shows.
  */
 static const void *accessed_memory(qemu_plugin_meminfo_t info, uint64_t address, uint64_t length)
 {
@@ -659,8 +659,8 @@ static bool is_idle(void)
 	return current_in_ram && *current_in_ram == known.init_task;
 }
 
-/* Handles a call of the scheduler. If preemption is off, it was switched off in order to make this
- * call. */
+/* Handles a call of the kernel's scheduler function. If preemption is off, the kernel switched it
+ * off in order to make this call. */
 static void enter_scheduler(uint64_t at, const struct place *place)
 {
 	const struct section *off = &sections[PREEMPTION_OFF_KIND];
@@ -711,8 +711,8 @@ static void look_at_switch(uint64_t at, const struct place *place, uint32_t coun
 		if (place->what == CLI && !(count & (HARD_INTERRUPT | SERVING_SOFTIRQ)))
 			open_stretch(SWITCH_TAIL, at, place->pc);
 		/*
-		 * The count leaves out the idle task's own level of preemption off. So the idle
-		 * task's call of the scheduler ends only when another task runs or IRQs are on.
+		 * The count leaves out that the idle task has preemption off. So if the idle task
+		 * called the scheduler, the call ends only when another task runs or IRQs are on.
 		 */
 		if (sections[SWITCH_TAIL].is_open && !count && !(is_from_idle && idle && interrupts_are_off))
 			leave_scheduler(at, place);
@@ -730,12 +730,12 @@ static void look_at_switch(uint64_t at, const struct place *place, uint32_t coun
 }
 
 /*
- * Handles the kernel's check whether a switch is due. If the count is not 0, this is a chance to
- * switch only at CHANCE_OF_LOCK, because it releases the caller's lock for the switch.
+ * Handles the kernel's check whether a switch is due. If the count is not 0, only the check at
+ * CHANCE_OF_LOCK is a chance to switch, because the kernel releases the caller's lock there.
  */
 static void take_chance(uint64_t at, const struct place *place)
 {
-	/* Maximum number of instructions since the call, which may lead here through a jump. */
+	/* A call at most this many instructions ago led here, directly or through a jump. */
 	static const uint64_t way = 3;
 	uint64_t pc = at - called_at <= way ? caller_pc : place->pc;
 
@@ -748,8 +748,8 @@ static void take_chance(uint64_t at, const struct place *place)
 static void cross_to_or_from_program(uint64_t at, const struct place *place)
 {
 	/*
-	 * In load_gs_index, the kernel sets a segment for the program between two `swapgs` with at
-	 * most this distance. The kernel does not return to the program there.
+	 * In load_gs_index, the kernel sets a segment for the program between two `swapgs`, which
+	 * are at most this far apart. The kernel does not return to the program there.
 	 */
 	static const uint64_t pair_bytes = 32;
 	static struct section left;
@@ -1214,7 +1214,7 @@ static void happened(unsigned int vcpu, void *data)
 	look(at, place);
 }
 
-/* Handles a read of the flags by `popf`, which then restores them. */
+/* Handles the read by which `popf` fetches the flags that it then restores. */
 static void flags_read(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
 {
 	const struct place *place = data;
@@ -1488,7 +1488,7 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		place = place_of(pc, length - i, what, mark, wrapper);
 		if (!place)
 			continue;
-		/* Writes are requested too: if only reads are, QEMU 7.2 does not call back. */
+		/* Requests writes too, because QEMU 7.2 does not call back for reads alone. */
 		if (what == POPF)
 			qemu_plugin_register_vcpu_mem_cb(insn, flags_read, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, place);
 		if (what == DUE || what == LATENCY)
@@ -1506,8 +1506,8 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 /* A timer of QEMU has 48 bytes. */
 static uint64_t stop_timer[32];
 static bool stop_is_set;
-/* The value that a program last read from the guest's clock, and the time from this reading to the
- * stop. */
+/* The value that a program last read from the guest's clock, and how many ns after this value the
+ * machine stops. */
 static int64_t clock_value, stop_after;
 
 static void stop_timer_fired(void *data)
@@ -1568,7 +1568,7 @@ static int install_stop(qemu_plugin_id_t id, const char *after)
 	}
 	for (; *after >= '0' && *after <= '9'; after++)
 		stop_after = stop_after * 10 + *after - '0';
-	/* Reads of the clock are recognised only if samples are kept, so one is requested. */
+	/* The plugin recognises reads of the clock only if it keeps samples, so it keeps one. */
 	known.worst = 1;
 	qemu_plugin_register_vcpu_init_cb(id, processor_made);
 	qemu_plugin_register_vcpu_tb_trans_cb(id, translated_to_stop);

@@ -41,15 +41,15 @@ pub(crate) struct FuzzArguments {
 
 /// Selects the property tests, in nextest's filter language.
 const PROPERTY_TESTS: &str = "kind(lib) | (binary(integration) & test(/^import_damage::/))";
-/// Memory limit of a target's process in MiB; no input needs as much.
+/// Memory limit of a target's process in MiB; no input needs that much.
 const MEMORY_MAX_MIB: u32 = 2048;
 /// If an input takes longer than this, in s, it counts as a finding.
 const INPUT_SECONDS_MAX: u32 = 10;
 /// Maximum length of generated inputs, in bytes. Longer inputs take more time, and find little.
 const INPUT_BYTES_MAX: u32 = 16 << 10;
-/// The target `trace` also starts from larger traces, with which its reader is tested as well. The
-/// constant names the target, the folder of these traces, and the maximum length of the target's
-/// inputs in bytes.
+/// The target `trace` also starts from larger traces, which the tests of the trace reader use as
+/// well. The constant names the target, the folder of these traces, and the maximum length of the
+/// target's inputs in bytes.
 const LARGE_SEEDS: (&str, &str, u32) = ("trace", "crates/tardy-trace/tests/data", 100 << 10);
 
 /// Runs the task.

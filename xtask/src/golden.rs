@@ -24,7 +24,7 @@ pub(crate) struct GoldenArguments {
 }
 
 const SCRIPT: &str = "xtask/src/golden/guest.sh";
-/// The traces of a kernel.
+/// Names of the traces that are recorded for each kernel.
 const TRACES: [&str; 2] = ["run", "attach"];
 const FOLDER: &str = "crates/tardy-trace/tests/data/kernels";
 

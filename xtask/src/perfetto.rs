@@ -4,7 +4,8 @@
 //! the worst wake-ups.
 //!
 //! This task is not part of `cargo xtask test`, because it fetches the schema with a Python
-//! package. The tests of tardy-trace check the same with the schema's numbers.
+//! package. The tests of tardy-trace make the same comparison without the schema; they only use its
+//! field numbers.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -37,7 +37,7 @@ struct Lane {
 }
 
 const PAGE: &str = "docs/proof.md";
-/// The text that the page has for a lane that passed.
+/// The text by which the page shows that a lane passed.
 const PASSED: &str = "passed";
 /// The files from which the tool is compiled.
 const PRODUCT: &str = "crates Cargo.lock Cargo.toml .cargo";

@@ -28,7 +28,7 @@ pub(crate) fn write(target: &str, folder: &Path) -> Result<PathBuf> {
 #[derive(Default)]
 struct Crate {
     licence: String,
-    /// Names and versions of the crates on which it depends.
+    /// Names and versions of the crates on which this crate depends.
     uses: BTreeSet<String>,
 }
 

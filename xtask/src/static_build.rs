@@ -340,7 +340,8 @@ mod tests {
             .find(|other| !other.is_here())
             .unwrap();
         let own = std::env::current_exe().unwrap();
-        // RUSTFLAGS in the environment undoes the static link of these tests.
+        // The program of these tests is linked statically, unless RUSTFLAGS is set in the
+        // environment.
         assert_eq!(refusal(&own, here), "");
         assert!(refusal(&own, other).contains("another architecture"));
         assert!(refusal(Path::new("/bin/sh"), here).contains("not static"));

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::failure::{Failure, Result};
 use crate::workspace;
 
-/// A page that was read.
+/// The text of such a page, and the path from which it was read.
 #[derive(Debug)]
 pub struct TablePage {
     path: PathBuf,

@@ -1,10 +1,10 @@
 //! `cargo xtask walk`: runs every command of README and docs in a bare Debian, and compares every
 //! shown output with the tool's output.
 //!
-//! If a page shows no output for a command, durations in it are shortened and CPUs are replaced by
-//! existing ones; everything else runs as it is on the page. The walk fails if the tool does not
-//! accept a command, or if a command needs something that the page does not mention and a bare
-//! Debian lacks.
+//! If a page shows no output for a command, the durations in the command are shortened, and its
+//! CPUs are replaced by existing ones. Everything else runs as it is on the page. The walk fails if
+//! the tool does not accept a command, or if a command needs something that the page does not
+//! mention and a bare Debian lacks.
 
 mod page;
 
@@ -193,7 +193,7 @@ fn prepare(debian: &Debian) -> Result<()> {
 }
 
 /// Makes the runs in guests that some pages of the documentation need. This happens outside the
-/// bare Debian, because that has no QEMU.
+/// bare Debian, which has no QEMU.
 fn guests(debian: &Debian, binary: &Path) -> Result<()> {
     let lab = |words: &str, name: &str| {
         let mut tardy = std::process::Command::new(binary);

@@ -1,5 +1,5 @@
-//! Checks that ARCHITECTURE.md lists the crates in the order of their dependencies, and each foreign
-//! crate with its reason. deny.toml names the crates that may use a crate.
+//! Checks that ARCHITECTURE.md lists the crates in the order of their dependencies, and each
+//! foreign crate with its reason. deny.toml defines which crates may use which others.
 
 #[cfg(test)]
 mod tests {

@@ -57,7 +57,7 @@ pub fn given_or(
     })
 }
 
-/// Builds the binary of [`build_tardy`] with symbols, from which callgrind knows the functions.
+/// Builds the binary of [`build_tardy`] with symbols, so that callgrind can name the functions.
 /// Only the package `tardy` is compiled again.
 ///
 /// # Errors

@@ -57,9 +57,10 @@ pub struct Comparison {
     /// The clock on which the times of both kernels' runs are based. In virtual time, only the
     /// lengths of code paths can be compared.
     pub clock: ClockKind,
-    /// The fraction of observed wake-ups whose latency is at most the latency that the curves use.
+    /// The percentile of the latencies from which the curves are computed, as a fraction. It is 1,
+    /// because the curves use the largest latencies.
     pub probability: f64,
-    /// How much more time work takes on the real-time kernel, as a fraction; absent if no cost run
+    /// How much longer work takes on the real-time kernel, as a fraction; absent if no cost run
     /// shows it. The curves then assume that there is no slowdown.
     pub slowdown: Option<Slowdown>,
     pub curves: Curves,
@@ -93,8 +94,8 @@ pub fn advice(
         let reference = fast(kernel.clock).filter(|fast| fast.name != kernel.name);
         let slower = reference.and_then(|fast| slowdown(task.kind, &fast.costs, &kernel.costs));
         // The user states how long the work takes on the fast kernel; on another kernel, it takes
-        // longer by that kernel's measured slowdown. A slowdown that was not measured is taken as 0
-        // for kernels that are not real-time, and as unknown for real-time kernels.
+        // longer by that kernel's measured slowdown. If a kernel's slowdown was not measured, it
+        // counts as unknown for a real-time kernel, and as 0 for any other kernel.
         let measured = slower.as_ref().map(|slower| slower.estimate.value);
         let stretch = measured.or((kernel.is_real_time != Some(true)).then_some(0.0));
         let judgement = judgement(kernel, task, probe, stretch)?;
@@ -187,8 +188,8 @@ fn crossover_of(comparison: &Comparison) -> Option<(f64, Option<Interval>)> {
     }
 }
 
-/// Returns the comparison of two kernels by their largest latencies, as in the paper; `None` if one
-/// of the kernels has no latencies.
+/// Compares two kernels by their largest latencies, as mckenney2009 does. Returns `None` if one of
+/// the kernels has no latencies.
 fn comparison(
     fast: &Kernel,
     real_time: &Kernel,

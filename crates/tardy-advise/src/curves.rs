@@ -42,7 +42,8 @@ pub struct Point {
 pub struct Curves {
     /// Title of the figure.
     pub title: String,
-    /// Always `true`, because the curves are computed from measured latencies and slowdowns.
+    /// Marks the curves as a model. This is always `true`, because the curves are computed from
+    /// measured latencies and slowdowns, and are not themselves measured.
     pub is_model: bool,
     /// Latency of the fast kernel, in ns.
     pub latency_fast_ns: Estimate,
@@ -53,7 +54,7 @@ pub struct Curves {
     pub slowdown: Estimate,
     /// The crossing of the two curves.
     pub crossing: Crossover,
-    /// The points of both curves, in the order of the length of work.
+    /// The points of both curves, sorted by the length of work.
     pub points: Vec<Point>,
 }
 

@@ -4,9 +4,10 @@
 //! of most systems, and the answer is called assumed. The result is the whole path with its
 //! reasons.
 //!
-//! The user's statement about the machine overrides the detected machine, because commands are
-//! often typed in a virtual machine in which the real-time work does not run. Curves from the lab's
-//! runs are not used to answer a rule, because they compare only the lengths of code paths.
+//! If the user states whether the real-time work runs on a virtual machine, this overrides what the
+//! tool detects. The user may type the command in a virtual machine, but run the work elsewhere.
+//! Curves from the lab's runs are not used to answer a rule, because they compare only the lengths
+//! of code paths.
 
 use serde::Serialize;
 use tardy_core::bytes::format_bytes;
@@ -21,8 +22,8 @@ use super::task::{Task, WorkKind};
 pub const UTILISATION_HIGH: f64 = 0.5;
 /// Shortest work that counts as long: "hundreds of milliseconds" (mckenney2009, section 5).
 pub const WORK_LONG: Nanos = Nanos::from_millis(100);
-/// Shortest work that counts as long if it is all system time: the paper's lines cross at "about
-/// one millisecond" (mckenney2009, section 3).
+/// Shortest work that counts as long if it takes only system time. For such work, the lines of the
+/// two kernels cross at "about one millisecond" (mckenney2009, section 3).
 pub const WORK_LONG_IN_KERNEL: Nanos = Nanos::from_millis(1);
 
 /// The kind of kernel that the rules choose.
@@ -50,7 +51,7 @@ pub enum Rule {
     Virtual,
     /// Does the work spend its time in kernel services?
     KernelServices,
-    /// Is a unit of work long?
+    /// Is a unit of work so long that a late start hardly matters?
     LongWork,
 }
 
@@ -62,7 +63,7 @@ pub enum Basis {
     Measured,
     /// The answer comes from the user's statements.
     Stated,
-    /// The answer comes from the properties of most systems.
+    /// The answer is assumed, because it is right for most systems.
     Assumed,
 }
 
@@ -99,7 +100,8 @@ pub struct Situation<'a> {
     pub task: &'a Task,
     /// The measured machine; absent if none was measured.
     pub machine: Option<&'a MachineFacts>,
-    /// The length of work at which the measured kernels' curves cross, in ns, and its interval.
+    /// The length of work at which the measured kernels' curves cross, in ns, and its confidence
+    /// interval.
     pub crossover_ns: Option<(f64, Option<Interval>)>,
 }
 

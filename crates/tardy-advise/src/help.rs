@@ -16,7 +16,7 @@ pub struct Help {
     /// The finding of the check.
     #[serde(flatten)]
     pub finding: Finding,
-    /// The warning of the runs that the setting explains; absent if the runs show no effect.
+    /// A warning of the runs that this setting can cause; absent if the runs have no such warning.
     pub seen_in_run: Option<String>,
 }
 
@@ -25,9 +25,11 @@ pub struct Help {
 pub struct Improvements {
     /// The machine that was checked.
     pub machine: String,
-    /// Settings that can be improved: first those that explain a warning, then the most important.
+    /// Settings that can be improved. Those that explain a warning come before all others. Within
+    /// both groups, the most important come first.
     pub improvable: Vec<Help>,
-    /// The check that is in none of these lists because PREEMPT_RT is not needed.
+    /// The check that recommends PREEMPT_RT, if its advice is left out because PREEMPT_RT is not
+    /// needed.
     pub left_out: Option<&'static str>,
     /// Number of settings that have the recommended value.
     pub good: usize,
@@ -35,8 +37,9 @@ pub struct Improvements {
     pub unknown: Vec<(&'static str, String)>,
 }
 
-/// Checks the settings of the machine with `facts`. Files of this machine are read only if `here`
-/// has the same boot ID. `cpus` are the measured CPUs; if it is empty, all CPUs are checked.
+/// Checks the settings of the machine with `facts`. Reads files of this machine only if `facts` and
+/// `here` have the same boot ID. `cpus` are the measured CPUs; if it is empty, all CPUs are
+/// checked.
 #[must_use]
 pub fn helps(
     facts: &MachineFacts,

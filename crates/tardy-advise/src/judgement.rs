@@ -1,15 +1,16 @@
 //! Judges whether work was on time on one kernel. Applies [`tardy_core::verdict`] to the
 //! measurements, and adds the margin, the conditions, and a way to decide an inconclusive case.
 //!
-//! The verdict uses the best available data, in this order: measured completions of work; start
-//! latencies, compared with the deadline minus the length of the work; start latencies alone. A
-//! measured slowdown is added to the length of the work that the user stated. A verdict from start
-//! latencies and the length of the work is called a model.
+//! The verdict uses the best available data. The best data are measured completions of work. If
+//! there are none, start latencies are compared with the deadline minus the length of the work or,
+//! if this length is unknown, with the deadline itself. A measured slowdown is added to the length
+//! of the work that the user stated. A verdict from start latencies and the length of the work is
+//! called a model.
 //!
-//! The function `verdict::judge`, which also judges single runs, makes the verdict from one probe's
-//! counts, added up over all runs of a kernel. Measurements take precedence over the rules of
-//! [`crate::flow`]. A run in virtual time gets no verdict, because it measures lengths of code
-//! paths, which do not decide whether a deadline is met.
+//! The function `verdict::judge` makes the verdict from one probe's counts, which are added up over
+//! all runs of a kernel. The same function judges single runs. Measurements take precedence over
+//! the rules of [`crate::flow`]. A run in virtual time gets no verdict, because it measures lengths
+//! of code paths, which do not decide whether a deadline is met.
 
 mod taken;
 
@@ -121,10 +122,10 @@ pub struct Judgement {
     /// The kernel's preemption model; absent if the runs do not record it.
     pub preemption: Option<PreemptionModel>,
     /// The largest latency, plus the work that the model adds. Runs in virtual time have this
-    /// value, too. Absent if there is nothing to judge.
+    /// value, too, although they get no verdict. Absent if there is nothing to judge.
     pub largest_ns: Option<Nanos>,
-    /// How much more time work takes than on the least preemptible kernel, as a fraction; absent if
-    /// one of the two kernels has no cost runs.
+    /// How much longer work takes on this kernel than on the least preemptible kernel, as a
+    /// fraction; absent if one of the two kernels has no cost runs.
     pub slowdown: Option<Slowdown>,
     /// The data that were judged; absent if there are none.
     pub judged: Option<Basis>,
@@ -290,8 +291,8 @@ fn evidence(taken: &[JudgedProbe]) -> Evidence {
     }
 }
 
-/// Returns `warned`, plus texts that name the information that imported runs lack, without
-/// duplicates.
+/// Adds to `warned` the texts about information that imported runs lack, and returns the result. A
+/// text that is already in the list is not added.
 fn incomplete(mut warned: Vec<String>, taken: &[JudgedProbe]) -> Vec<String> {
     for text in taken
         .iter()
@@ -307,7 +308,8 @@ fn incomplete(mut warned: Vec<String>, taken: &[JudgedProbe]) -> Vec<String> {
 
 /// Returns how strongly misses cluster, computed from all runs together. The dispersions of the
 /// runs are averaged, weighted by each run's number of misses. If no run has a miss, the largest
-/// dispersion is used. An event that no run has seen may cause as many misses as in the worst run.
+/// dispersion is used. Each run gives a maximum number of misses that one cause can trigger, even a
+/// cause that did not occur. The largest of these numbers is used.
 fn clustering(taken: &[JudgedProbe]) -> Option<Clustering> {
     let of_runs: Vec<(f64, Clustering)> = taken
         .iter()
@@ -337,8 +339,8 @@ fn clustering(taken: &[JudgedProbe]) -> Option<Clustering> {
     ))
 }
 
-/// Returns the smallest extremal index of the runs, which stands for the strongest clustering of
-/// late samples. `None` if the index of any run is unknown.
+/// Returns the smallest extremal index of all runs. The smaller the index, the more strongly late
+/// samples cluster. `None` if the index of any run is unknown.
 fn least_index(taken: &[JudgedProbe]) -> Option<f64> {
     let indices = taken
         .iter()

@@ -135,8 +135,8 @@ impl Kernel {
     }
 }
 
-/// Returns a command line without the words that the lab gives each guest, so that replicas count
-/// as runs of the same kernel.
+/// Returns a command line without the words that start with `tardy.`. The lab adds such words for
+/// each guest; without them, replicas count as runs of the same kernel.
 fn without_lab_words(command_line: &str) -> String {
     let is_own = |word: &&str| !word.starts_with("tardy.");
     let words: Vec<&str> = command_line.split_whitespace().filter(is_own).collect();

@@ -1,5 +1,5 @@
-//! Uses runs, the user's statements about the work, and published numbers to choose a kernel for a
-//! piece of work and to judge whether the work was on time.
+//! Chooses a kernel for a piece of work, and judges whether the work was on time. Both are based on
+//! runs, on the user's statements about the work, and on published numbers.
 #![forbid(unsafe_code)]
 
 pub mod advice;

@@ -16,7 +16,7 @@ use tardy_results::cost::reference::{Build, advantage_percent, mckenney2009_buil
 pub struct Conclusions {
     /// The source of the numbers.
     pub source: &'static str,
-    /// Tables 5 (2008) and 6 (2009), one row per cell.
+    /// The times of tables 5 (2008) and 6 (2009), one [`BuildRow`] for each cell.
     pub builds: Vec<BuildRow>,
     /// Table 7.
     pub advantages: Vec<Advantage>,
@@ -35,7 +35,7 @@ pub struct Conclusions {
 pub struct PublishedCrossover {
     /// Slowdown of the real-time kernel, in percent.
     pub slowdown_percent: f64,
-    /// The words that precede the number in the paper.
+    /// The words before the number in the paper, such as "more than about".
     pub words: String,
     /// The crossing as printed, in ms.
     pub printed_ms: f64,

@@ -1,10 +1,10 @@
 //! Computes how much slower work is on one kernel than on another, from runs of `tardy cost` on
 //! both.
 //!
-//! A program that is timed as a whole is preferred to single services, because it uses services in
-//! a realistic mix; mckenney2009 also timed programs. For services, the slowdown is the geometric
-//! mean over the services that both kernels have. The mean is computed per round. Each round
-//! prepares everything again, so rounds vary independently.
+//! Times of a whole program are preferred to times of single kernel services, because a program
+//! uses the services in a realistic mix; mckenney2009 also timed programs. For services, the
+//! slowdown is the geometric mean over the services that both kernels have. The mean is computed
+//! per round. Each round prepares everything again, so rounds vary independently.
 
 use serde::Serialize;
 use tardy_core::series::ClockKind;
@@ -25,8 +25,8 @@ pub struct Slowdown {
     pub measured_by: String,
 }
 
-/// Returns the slowdown of work of `kind` from `fast` to `slow`; `None` if the runs share no
-/// suitable metric.
+/// Returns how much slower work of `kind` is in the runs `slow` than in the runs `fast`; `None` if
+/// the two have no suitable metric in common.
 #[must_use]
 pub fn slowdown(
     kind: Option<WorkKind>,
@@ -51,10 +51,10 @@ fn is_alike(base: &CostSummary, other: &CostSummary) -> bool {
         && base.how.command == other.how.command
 }
 
-/// Returns the slowdown of a timed program, for work of kind `kind`. The kind of work selects the
-/// time that is compared. As in mckenney2009, elapsed time is compared for all kinds together, and
-/// system time for work in the kernel. User time is compared for computation. Returns `None` for
-/// work in memory, because none of these times measures it.
+/// Returns the slowdown of a timed program, for work of kind `kind`. Compares the program's elapsed
+/// time if `kind` is not given, its system time for work in the kernel (both as in mckenney2009),
+/// and its user time for computation. Returns `None` for work in memory, because none of these
+/// times measures it.
 fn of_program(kind: Option<WorkKind>, base: &CostSummary, other: &CostSummary) -> Option<Slowdown> {
     if base.how.set == CostSet::Metrics {
         return None;

@@ -89,8 +89,8 @@ impl Task {
             .map(|work| Nanos((work.get() as f64 * (1.0 + slowdown)).ceil() as i64))
     }
 
-    /// Returns the window in which a measured value meets the deadline if the work takes `added`
-    /// longer than the measured part; `added` may be negative. `None` without a deadline.
+    /// Returns the window of measured values that meet the deadline. `added` is the time that the
+    /// work takes in addition to the measured part; it may be negative. `None` without a deadline.
     #[must_use]
     pub fn window(&self, added: Nanos) -> Option<Window> {
         self.deadline_ns

@@ -74,8 +74,8 @@ impl Loop {
     /// Opens a loop named `name` for the calling thread.
     ///
     /// `period` is the time between two due times in ns. If `period` is not 0, all due times must
-    /// be at `first + k * period` for whole numbers `k`. If `period` is 0, due times may have any
-    /// distance: a cycle can be late, but no due time is counted as skipped.
+    /// be at `first + k * period` for whole numbers `k`. If `period` is 0, the time between due
+    /// times may vary: a cycle can be late, but no due time is counted as skipped.
     ///
     /// If tardy did not start the program (the variable `TARDY_APP` is not set), the returned loop
     /// is not measured, and its calls do nothing.

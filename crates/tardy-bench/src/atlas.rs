@@ -26,7 +26,8 @@ const MODELS: [&str; 6] = [
     "--kernel",
     "debian:6.1-rt",
 ];
-/// A folder below the workspace: commands that name this folder contain no path of this machine.
+/// The folder of the atlas. It is relative to the workspace, so the recorded commands contain no
+/// path of this machine.
 const FOLDER: &str = "target/bench-atlas";
 /// Virtual time per instruction in ns: the lab's default.
 const INSTRUCTION_NS: f64 = 4.0;
@@ -47,7 +48,8 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         "cells an hour on two CPUs, by CPU time",
     ])];
     let mut reached = String::new();
-    // To make only the snapshots, the lab measures one short cell of each group.
+    // The first command makes the snapshots; for this, the lab must measure one short cell of each
+    // group.
     for (name, more) in [
         (
             "snapshots and a short cell each",

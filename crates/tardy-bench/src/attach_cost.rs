@@ -2,8 +2,8 @@
 //! the recorder, bytes that it writes, and CPU time of the recorded loop. The recorders record the
 //! same loop one after another.
 //!
-//! The peers can only record the whole machine. A second command searches for late wake-ups; its
-//! cost is not counted here.
+//! The peers can only record the whole machine. To find late wake-ups in their recordings, a second
+//! command is needed; its cost is not counted here.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};

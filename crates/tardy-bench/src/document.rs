@@ -42,7 +42,8 @@ fn markdown(table: &[Vec<String>]) -> String {
     line(head) + &rule + "|\n" + &rows.iter().map(|row| line(row)).collect::<String>()
 }
 
-/// Returns date, CPU, kernel and distribution, and how busy the machine was.
+/// Returns a text with the date, the CPU, the kernel, the distribution, and how busy the machine
+/// was.
 fn machine() -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let field = |text: &str, name: &str, separator: char| {

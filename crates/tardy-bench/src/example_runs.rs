@@ -11,7 +11,7 @@ use crate::failure::{Failure, Result, While};
 use crate::figure::scratch;
 use crate::program;
 
-/// Exit codes that a run or a comparison with a result can have.
+/// Exit codes of runs and comparisons that gave a result.
 const SHOWN: [i32; 3] = [0, 1, 4];
 
 /// Maximum wait for a run to start.
@@ -38,9 +38,6 @@ impl ExampleRuns {
         ))?;
         runs.tardy(&format!(
             "run --quiet --out board7-new {usual} --label kernel=new"
-        ))?;
-        runs.tardy(&format!(
-            "run --quiet --out probes --probe cyclic --probe futex --probe timerfd {usual}"
         ))?;
         runs.tardy(
             "run --quiet --explain --load hackbench --for 6s --deadline 5ms --out explained",

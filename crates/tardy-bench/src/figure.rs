@@ -27,7 +27,7 @@ pub(crate) struct Bench {
     pub(crate) tardy: PathBuf,
     /// Whether to measure only short runs.
     pub(crate) is_quick: bool,
-    /// The commands run for the current figure, without repetitions.
+    /// The commands that were run for the current figure, each listed only once.
     pub(crate) commands: RefCell<Vec<String>>,
 }
 

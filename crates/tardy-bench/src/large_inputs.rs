@@ -55,7 +55,7 @@ pub(crate) const IMPORT_RATE: Figure = Figure {
 
 /// Number of samples in 24 hours, in the cyclictest runs of koolwal2009.
 const SAMPLES: u64 = 65_500_000;
-/// Number of series on a large machine that has 256 CPUs and runs four probes.
+/// Number of series on a large machine: four probes run on each of 256 CPUs.
 const SERIES: u32 = 1024;
 /// Number of samples in each of these series: 6.5 s at 1 kHz.
 const SERIES_SAMPLES: u64 = 6_500;

@@ -1,4 +1,5 @@
-//! `cargo xtask bench`: measures the project's promises, some of them beside other tools.
+//! `cargo xtask bench`: measures whether tardy keeps the project's promises. For some promises, it
+//! also measures other tools.
 //!
 //! The command succeeds whatever it measures: it prints each result beside the promise, and the
 //! reader judges. `tardy-bench` is a separate crate because it needs the product's crates.

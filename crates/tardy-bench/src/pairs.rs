@@ -18,7 +18,8 @@ pub(crate) const FIGURE: Figure = Figure {
 const RATIO_MAX: f64 = 1.05;
 /// The upper end of a two-sided interval of 90 % is a one-sided bound of 95 %.
 const ONE_SIDED: f64 = 0.90;
-/// How many seconds a run lasts in addition to the measured part: before and after it, in sum.
+/// Number of seconds that a run lasts in addition to its measured part: the sum of the times before
+/// and after that part.
 const MARGIN: u64 = 2;
 
 /// The result of one run of one tool.

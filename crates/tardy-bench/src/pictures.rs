@@ -38,9 +38,9 @@ const PAPER: Screen = Screen {
     height: 1031,
     is_dark: false,
 };
-/// Time into a run of 12 s at which the picture of the live view is taken.
+/// The live view of a run of 12 s is shown for this time before its picture is taken.
 const LIVE_AT: Duration = Duration::from_secs(10);
-/// Time into a run of 12 s at which the picture of `tardy top` is taken.
+/// `tardy top` shows a run of 12 s for this time before its picture is taken.
 const TOP_AT: Duration = Duration::from_secs(8);
 
 /// The file with the words of each picture.
@@ -50,7 +50,7 @@ const WORDS: &str = "words.json";
 const TERMINALS: [&str; 4] = ["live.png", "top.png", "summary.png", "compare.png"];
 const TERMINAL_COMMON: f64 = 0.7;
 
-/// Maximum time that a command may take to end after its picture was taken.
+/// Maximum time from the picture of a command to the command's end.
 const AFTER_PICTURE: Duration = Duration::from_secs(15);
 
 /// `cargo xtask pictures`.
@@ -185,7 +185,6 @@ impl Album {
         for (name, runs) in [
             ("report.png", &["board7"][..]),
             ("comparison.png", &["board7", "board7-new"]),
-            ("probes.png", &["probes"]),
         ] {
             let page = self.runs.report(runs)?;
             self.page(name, &page, Look::of(PAGE, &[]))?;
@@ -205,8 +204,8 @@ impl Album {
         self.page("printed.png", &page, printed)
     }
 
-    /// Makes the pictures of the lab, in virtual time: the explanation of the worst sample, the
-    /// kernel's functions before late samples, and an atlas.
+    /// Makes the pictures of runs in the lab, which use virtual time: the explanation of the worst
+    /// sample, the kernel's functions before late samples, and an atlas.
     fn of_lab(&mut self) -> Result<()> {
         self.runs.tardy(
             "lab run --kernel debian:6.1 --preempt none --load hackbench --load reclaim --for 2s \
@@ -252,8 +251,8 @@ impl Album {
 #[derive(Debug, Clone, Copy)]
 struct Look {
     screen: Screen,
-    /// Selectors of elements. The picture shows the first element of each selector, or, without
-    /// selectors, the first screen of the page.
+    /// Selectors of elements. The picture shows the first element that each selector finds. If
+    /// there are no selectors, it shows the first screen of the page.
     elements: &'static [&'static str],
     is_printed: bool,
 }
@@ -268,9 +267,9 @@ impl Look {
     }
 }
 
-/// Takes a picture of the page as PNG, and returns the words that it shows. For a first screen, the
-/// words are those of the whole page, because the length of a measured headline decides which
-/// heading is the last on the screen.
+/// Takes a picture of the page as PNG, and returns the words that it shows. If the picture shows
+/// the first screen, the words of the whole page are returned. The headline contains measured
+/// numbers, and its length decides which headings are on the screen.
 fn picture(page: &Path, look: Look, out: &Path) -> Result<BTreeSet<String>> {
     let mut browser = Browser::open(page, look.screen);
     if look.is_printed {
@@ -316,9 +315,9 @@ fn words(text: &str) -> impl Iterator<Item = String> {
         .map(str::to_owned)
 }
 
-/// Returns a page that shows a terminal of this size with the output of a command. Without `until`,
-/// the output is that at the end of the command; otherwise, it is that after the view has run for
-/// that time.
+/// Returns a page that shows a terminal of this size with the output of a command. If `until` is
+/// given, the page shows the command's view after that time; otherwise, it shows the output when
+/// the command has ended.
 fn terminal(
     runs: &ExampleRuns,
     line: &str,
@@ -364,8 +363,8 @@ fn terminal(
     parser.process(format!("\x1b[1m$ {line}\x1b[0m\r\n").as_bytes());
     while let Ok(count @ 1..) = output.read(&mut bytes) {
         parser.process(&bytes[..count]);
-        // The time of a view is counted from the moment at which the view takes over the whole
-        // terminal, so the preparation before that moment does not count.
+        // The time starts when the view takes over the whole terminal, so the command's preparation
+        // does not count.
         if begin.is_none() && parser.screen().alternate_screen() {
             begin = Some(Instant::now());
         }

@@ -4,7 +4,7 @@ use crate::failure::Result;
 use statrs::distribution::{ContinuousCDF, Normal};
 use tardy_results::cost::summary;
 
-/// A sentence for notes that explains how an [`Estimate`] is computed.
+/// Text for notes: it explains how an [`Estimate`] is computed.
 pub(crate) const ESTIMATE: &str = "Hodges-Lehmann estimate over the rounds, with an interval from \
                                    Wilcoxon's signed-rank test";
 

@@ -13,7 +13,7 @@ pub(crate) struct Thread {
     pub(crate) name: String,
     /// CPU time in ns (schedstat).
     pub(crate) cpu_time: u64,
-    /// How often the thread has waited.
+    /// How often the thread has given up its CPU to wait (voluntary context switches).
     pub(crate) waits: u64,
 }
 

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// Time limit for each message of the browser, far above the time that one usually takes.
+/// Time limit for each message of the browser, far above the time that a message usually takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A page in a separate browser; dropping the value closes both.
@@ -270,7 +270,7 @@ impl Browser {
     }
 
     /// Returns errors and warnings that the page printed or threw, and messages about scripts that
-    /// its own policy blocked.
+    /// the page's own security policy blocked.
     pub fn errors(&mut self) -> Vec<Value> {
         self.settle();
         let is_error = |event: &&Value| match event["method"].as_str() {

@@ -1,5 +1,5 @@
-//! Turns the data of runs into charts, one file per kind of chart. Charts of the same kind have the
-//! same axes for all runs.
+//! Turns the data of runs into charts. Each kind of chart has its own module. Charts of the same
+//! kind have the same axes for all runs.
 
 mod bars;
 pub mod costs;
@@ -20,8 +20,9 @@ use super::data::{Group, ProbeData, RunData};
 use super::model::{Axis, Chart, Kind, Rule, Tone, Values};
 use super::scale::Scale;
 
-/// Returns, for each run in order, its probe's chart of `kind`; `None` if the run lacks the
-/// necessary data. [`Kind::Bars`] gives one chart of all runs, and [`Kind::TotalDelay`] no chart.
+/// Returns the charts of `kind` for the probe: one for each run, in the order of the runs, or
+/// `None` if a run lacks the necessary data. [`Kind::Bars`] gives one chart of all runs, and
+/// [`Kind::TotalDelay`] no chart.
 #[must_use]
 pub fn each(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     let charts = match kind {
@@ -92,7 +93,8 @@ fn rules_of_all(runs: &[RunData], probe: &str, is_vertical: bool) -> Vec<Rule> {
 /// Maximum number of runs for which bands are drawn. More bands would overlap.
 const BANDS_MAX: usize = 2;
 
-/// Returns, for each run that has the probe, all its samples with the run's name and colour.
+/// For each run that has the probe, returns all samples of the probe, with the run's name and
+/// colour.
 fn a_group_a_run(runs: &[RunData], probe: &str) -> Vec<(Tone, Group)> {
     let named = |(index, run): (usize, &RunData)| {
         Some((

@@ -49,7 +49,8 @@ pub enum DataError {
 /// How detailed the collected data are.
 #[derive(Debug, Clone)]
 pub struct Detail {
-    /// Total number of time intervals for the extremes of all drawn CPUs.
+    /// Number of time intervals for which the smallest and the largest latency are collected,
+    /// summed over all drawn CPUs.
     pub columns: usize,
     /// Maximum number of samples that are drawn one by one; more samples are drawn as cells of a
     /// grid.
@@ -113,7 +114,7 @@ pub enum GroupKind {
 pub struct Lane {
     /// Name of the lane on axes, such as its CPU.
     pub name: String,
-    /// The samples of the lane, in the reduced form for charts.
+    /// The samples of the lane, in the reduced form that charts use.
     pub swept: SeriesExtract,
 }
 
@@ -151,7 +152,7 @@ impl ProbeData {
         &self.groups[0]
     }
 
-    /// Returns whether there are samples to draw over time.
+    /// Returns whether the probe has samples that can be drawn over time.
     #[must_use]
     pub fn has_time(&self) -> bool {
         self.length > 0.0 && self.lanes.iter().any(|lane| lane.swept.samples > 0)
@@ -474,7 +475,8 @@ fn worst_first<'a>(run: &'a LoadedRun, probe: &str) -> Vec<&'a SeriesData> {
     series
 }
 
-/// Returns a name for a series: its CPU, or its copy.
+/// Returns a name for a series: its CPU or, if its thread was not bound to a CPU, the number of its
+/// copy.
 fn series_name(read: &SeriesData) -> String {
     let descriptor = read.descriptor();
     match (descriptor.cpu, descriptor.copy) {

@@ -10,7 +10,8 @@ use super::words;
 
 const TITLE: f64 = 15.0;
 const LEGEND_LINE: f64 = 18.0;
-/// Height of the line above the plot area for the labels of phases, where no curve crosses them.
+/// Height of the line with the labels of phases. It is above the plot area, so no curve crosses the
+/// labels.
 const SPAN_LINE: f64 = 16.0;
 /// Distance between two lines of labels in the chart.
 const LABEL_LINE: f64 = 15.0;
@@ -22,8 +23,8 @@ const TICK: f64 = 6.0;
 pub enum Frame {
     /// Title and legend, for a stand-alone figure.
     Figure,
-    /// Nothing is drawn around it, because the page has title and legend. Hidden layers are part of
-    /// the drawing but invisible, so that the page can show them later.
+    /// Nothing is drawn around the plot area, because the page has the title and the legend. Hidden
+    /// layers are part of the drawing but invisible, so that the page can show them later.
     Plot,
 }
 
@@ -47,9 +48,9 @@ pub fn draw(chart: &Chart, (width, height): (f64, f64), frame: Frame) -> (Scene,
         .iter()
         .filter_map(|rule| self::rule(chart, rule, &area, &mut labels))
         .unzip();
-    // In a chart of bars, lines such as that of the deadline are drawn below the bars, so that they
-    // do not cross the numbers. In other charts, these lines are drawn above the layers, which
-    // would otherwise hide them.
+    // In a chart of bars, the deadline and similar lines are drawn below the bars, so that they do
+    // not cross the numbers. In other charts, these lines are drawn above the layers, which would
+    // otherwise hide them.
     let (below, above) = if chart.kind == Kind::Bars {
         (lines, Vec::new())
     } else {
@@ -479,7 +480,7 @@ fn spans(chart: &Chart, area: &Area) -> Vec<Item> {
     items
 }
 
-/// Returns a rule's line and its label; `None` if the value is not on the axis.
+/// Returns the line and the label of a rule; `None` if the rule's value is not on the axis.
 fn rule(chart: &Chart, rule: &Rule, area: &Area, labels: &mut Labels) -> Option<(Item, Item)> {
     let axis = if rule.is_vertical { &chart.x } else { &chart.y };
     if !(0.0..=1.0).contains(&axis.fraction(rule.value)) {

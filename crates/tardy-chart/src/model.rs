@@ -80,7 +80,8 @@ pub enum Values {
     Count,
     /// Shares from 0 to 1.
     Share,
-    /// A value n, which means one in n samples and is written as a percentile.
+    /// A value n stands for the percentile that one in n samples reaches or exceeds; 1000 is
+    /// written as 99.9 %.
     OneIn,
     /// Indices of [`Axis::categories`].
     Category,
@@ -234,7 +235,7 @@ pub enum Shape {
         cells: Vec<Cell>,
         /// The count at which the last colour is reached.
         largest: u64,
-        /// Whether the counts of the cells are latencies in ns.
+        /// Whether the numbers in the cells are latencies in ns instead of counts.
         are_latencies: bool,
     },
     /// Bars that show the smallest, the median and the largest value.

@@ -7,9 +7,10 @@ use std::path::Path;
 use super::data::RunData;
 
 /// Gives each run a unique name. Each run is named after its folder or, if two folders have the
-/// same name, after the parts of their paths that differ. Runs of the lab are therefore named after
-/// their variant, not after their replica. The names of runs on different kernels contain the
-/// kernel.
+/// same name, after the parts of their paths that differ. Replicas of different variants have
+/// folders with the same names in the lab, so these runs are named after their variants. If labels
+/// differ between the runs, the names also contain these labels. Otherwise, they contain the
+/// release and the preemption model of the kernel, if these differ.
 pub fn tell_apart(runs: &mut [RunData]) {
     let folders: Vec<String> = runs.iter().map(|run| run.folder.clone()).collect();
     let own: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
@@ -49,8 +50,8 @@ impl Facts {
 
 /// Maximum number of labels in a name. More labels would make the name too long.
 const LABELS_MAX: usize = 2;
-/// Prefixes of the names of the lab's guest folders; these names do not tell a reader which guest
-/// it was. "pad-" is the prefix in older folders.
+/// Prefixes of the names of the lab's guest folders. A number follows, so such a name does not show
+/// which kernel the guest ran. "pad-" is the prefix in older folders.
 const REPLICAS: [&str; 2] = ["replica-", "pad-"];
 
 /// Adds distinguishing facts to each name: labels, or otherwise the release and the preemption

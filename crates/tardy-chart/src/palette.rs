@@ -1,10 +1,10 @@
 //! Colours. Series differ in lightness as well as in hue, so they can be distinguished by
 //! colour-blind readers and in grey prints.
 //!
-//! Tests check that colours can be distinguished. Series differ by at least 0.08 in Oklab,
-//! also for eyes that lack one type of cone cell, and their contrast with the background is at
-//! least 3:1 (WCAG 1.4.11). The first colour of a heat map has a contrast of 1.6:1, and a cell is
-//! at least 2 px wide, because the rare late samples have this colour.
+//! Tests check that colours can be distinguished. Series differ by at least 0.08 in Oklab, also for
+//! eyes that lack one type of cone cell, and their contrast with the background is at least 3:1
+//! (WCAG 1.4.11). The first colour of a heat map has a contrast of 1.6:1, and a cell is at least 2
+//! px wide, so that the rare late samples, which have this colour, are visible.
 
 use super::model::{HEAT_LEVELS, SERIES_TONES, Tone};
 
@@ -201,8 +201,8 @@ mod tests {
                     "series {color} on {ground}: {contrast:.2}, and WCAG 1.4.11 asks for 3"
                 );
             }
-            // A cell with a single late sample has the first colour of a heat map, which must also
-            // be visible in shaded phases.
+            // A cell with a single late sample has the first colour of a heat map. This colour must
+            // also be visible in shaded phases.
             for (behind, least) in [(palette.surface, 1.6), (palette.shade, 1.4)] {
                 let contrast = contrast(palette.heat[0], behind);
                 assert!(

@@ -105,7 +105,7 @@ fn linear_ticks(low: f64, high: f64, wanted: usize) -> Vec<Tick> {
         .collect()
 }
 
-/// Returns the values to mark between `low` and `high` for whole numbers.
+/// Returns the whole numbers to mark between `low` and `high`.
 #[must_use]
 pub fn whole_ticks(low: f64, high: f64, wanted: usize) -> Vec<Tick> {
     let mut ticks = linear_ticks(low, high, wanted.max(2));
@@ -155,8 +155,8 @@ fn log_ticks(low: f64, high: f64, wanted: usize) -> Vec<Tick> {
         (high.log10() + 1e-9).floor() as i32,
     );
     let decades = (high / low).log10();
-    // How many labels fit into a decade determines which multiples of a power of ten have labels.
-    // The other multiples have ticks without labels, unless the axis has too many decades.
+    // The more labels fit into a decade, the more multiples of a power of ten have labels. The
+    // other multiples have ticks without labels, unless the axis has too many decades.
     let named: &[u32] = match wanted as f64 / decades.max(1e-9) {
         room if room >= 8.0 => &[1, 2, 3, 4, 5, 6, 7, 8, 9],
         room if room >= 3.0 => &[1, 2, 5],

@@ -31,8 +31,9 @@ pub fn measured(axis: &Axis, value: f64) -> String {
     }
 }
 
-/// Formats a time since the start of a run, in s. The longest run takes `longest` s. For at most
-/// two minutes, the text has seconds; for longer runs, it has minutes and hours.
+/// Formats a time since the start of a run, in s. The longest run takes `longest` s. If this is at
+/// most two minutes, the text has only seconds; otherwise, it has also minutes and, in long runs,
+/// hours.
 #[must_use]
 pub fn time(seconds: f64, longest: f64) -> String {
     if longest <= 120.0 {

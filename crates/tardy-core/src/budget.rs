@@ -1,11 +1,12 @@
 //! Texts about control groups that have no budget for real-time tasks. The kernel refuses
 //! real-time policies in such groups, even to root (CONFIG_RT_GROUP_SCHED).
 
-/// Start of the reason for a refusal in a group of version 1 whose budget is 0. The group's path
-/// follows.
+/// Start of the message for a control group of version 1 with a budget of 0, in which the kernel
+/// refuses real-time policies. The group's path follows.
 pub const NO_BUDGET: &str = "no real-time budget in the control group ";
 
-/// Start of the reason for a refusal in a group of version 2. The group's path follows.
+/// Start of the message for a control group of version 2, in which the kernel refuses real-time
+/// policies. The group's path follows.
 pub const NO_BUDGETS: &str = "this kernel gives no real-time budget to control groups of version \
                               2, such as ";
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The text before the error number, at the end of the message of a system error.
+/// The text that precedes the error number at the end of a system error's message.
 const NUMBER: &str = " (os error ";
 
 /// Returns the text without the error numbers that Rust appends to system errors, because a text
@@ -27,7 +27,8 @@ pub fn without_numbers(text: &str) -> String {
     out
 }
 
-/// Writes the text that `write` produces to `f`, passed through [`without_numbers`].
+/// Calls `write`, removes the error numbers from the resulting text ([`without_numbers`]), and
+/// writes the text to `f`.
 pub(crate) fn plainly(
     f: &mut fmt::Formatter<'_>,
     write: impl FnOnce(&mut String) -> fmt::Result,

@@ -316,7 +316,8 @@ fn predicted_due(schedule: &Schedule, previous: &Sample, gap: &Gap) -> Nanos {
     }
 }
 
-/// The fixed-size start of a chunk. A reader reads this start before the body.
+/// The start of a chunk, which has a fixed size. A reader decodes it first, because it states the
+/// length of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkHead {
     /// Length in bytes of the body that follows.

@@ -126,9 +126,8 @@ impl Histogram {
         }
     }
 
-    /// Counts those of the values that share a coarse bucket with `first`, and returns their
-    /// number. `first` must be at least [`PAGED_END`], and the space for individual values must be
-    /// used up.
+    /// Counts only the values that share a coarse bucket with `first`, and returns their number.
+    /// `first` must be at least [`PAGED_END`], and the space for individual values must be used up.
     fn record_in_bucket(&mut self, first: i64, step: i64, terms: u64, times: u64) -> u64 {
         let more = (first - coarse_bucket_begin(first).max(PAGED_END)) / step;
         let inside = u64::try_from(more).map_or(1, |more| more + 1).min(terms);

@@ -106,11 +106,12 @@ pub struct Descriptor {
     /// Whether verdicts ignore the series, because a deadline does not apply to its values.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_outside_verdict: bool,
-    /// Whether each sample times work that follows the wake-up; see [`Descriptor::is_work`].
+    /// Whether each sample measures the time of work that follows the wake-up; see
+    /// [`Descriptor::is_work`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stands_for_work: bool,
-    /// Whether the timed answers came from another machine or device; `None` for quantities that
-    /// are always measured locally.
+    /// Whether the answers whose times were measured came from another machine or device; `None`
+    /// for quantities that are always measured locally.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<bool>,
     /// Identifies the probe's thread that took the samples, if several threads run without a fixed
@@ -125,7 +126,7 @@ pub struct Descriptor {
 #[serde(tag = "is", rename_all = "kebab-case")]
 pub enum Meaning {
     /// Time from the due time to an event. A value below zero means that the event was early, or
-    /// that it is within the error of the probe's clock.
+    /// that the value is within the error of the probe's clock.
     Lateness {
         /// Values from 0 down to the negative of this time are within the error of the clock that
         /// the probe reads.
@@ -223,12 +224,13 @@ impl Descriptor {
         }
     }
 
-    /// Returns whether the samples time work, not only wake-ups. Skipped work was never done, so it
-    /// misses any deadline. In other series, a skipped due time has the latency that follows from
-    /// the late wake-up.
+    /// Returns whether the samples measure the time of work, not only of wake-ups. Skipped work was
+    /// never done, so it misses any deadline. In other series, the latency of a skipped due time is
+    /// derived from the late wake-up.
     #[must_use]
     pub fn is_work(&self) -> bool {
-        // Older folders lack the key; in these, the quantity shows whether samples time work.
+        // Older folders lack the key; in these, the quantity shows whether the samples measure
+        // work.
         self.stands_for_work || self.quantity == "completion" || self.meaning == Meaning::Skew
     }
 

@@ -139,7 +139,8 @@ impl fmt::Display for Nanos {
     }
 }
 
-/// Units of a time: length in ns, name, and the number from which the next unit is used.
+/// Units of time, each with its length in ns, its name, and the number from which on the next unit
+/// is used instead.
 const UNITS: [(f64, &str, f64); 6] = [
     (1.0, "ns", 1e3),
     (1e3, "us", 1e3),

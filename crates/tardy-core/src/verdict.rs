@@ -5,13 +5,13 @@
 //! that was still left at that time. If every skipped due time were a miss, the verdict would
 //! depend on the chosen period instead of the system.
 //!
-//! If the samples time work, a skipped due time is always a miss, because the work was never done.
-//! `stands_for_work` in the series' descriptor marks such work; in older folders, `quantity` marks
-//! it.
+//! If the samples measure the time of work, a skipped due time is always a miss, because its work
+//! was never done. `stands_for_work` in the series' descriptor marks such work; in older folders,
+//! `quantity` marks it.
 //!
-//! A recorded miss counts even if other samples were lost (failed, exit code 1). If the set-up of a
-//! run was degraded, its verdict is inconclusive (4), because the run does not represent the system
-//! under test.
+//! A recorded miss counts even if other samples were lost: the run fails (exit code 1). If the
+//! set-up of a run was degraded, its verdict is inconclusive (exit code 4), because the run does
+//! not represent the system under test.
 //!
 //! The share of misses is judged separately over all series of a probe, over each series, and under
 //! each load. If one series exceeds the allowed share with certainty, the run fails. If one series
@@ -167,7 +167,7 @@ pub struct Evidence {
     /// Number of due times; those whose samples were lost are not counted.
     pub due_times: u64,
     /// Extremal index of the misses, from 0 to 1; `None` if there are too few misses to estimate
-    /// it, so that they are assumed to be independent.
+    /// it. The misses are then assumed to be independent.
     pub extremal_index: Option<f64>,
     /// How misses cluster in time and across CPUs; absent in older files, where the extremal index
     /// replaces it.
@@ -225,8 +225,9 @@ pub struct Verdict {
     pub window: Option<Window>,
     /// The allowed share of misses; `None` allows no miss.
     pub misses_allowed: Option<f64>,
-    /// How many skipped periods are allowed. If absent, no skipped period is allowed when the
-    /// deadline is at most the period; any number is allowed when the deadline is longer.
+    /// How many skipped periods are allowed. If absent, any number is allowed when the deadline is
+    /// longer than the period. When it is not, `misses_allowed` also limits the share of skipped
+    /// periods.
     #[serde(default)]
     pub skipped_allowed: Option<u64>,
     /// Lower bound of the share of misses; one-sided, at `confidence`.

@@ -1,5 +1,5 @@
-//! Warnings that a reader must know before the numbers. A warning is an enum value with data; it is
-//! stored in the run and shown in every report.
+//! Warnings that a reader must know before reading a run's numbers. A warning is an enum value with
+//! data; it is stored in the run and shown in every report.
 
 use std::fmt;
 

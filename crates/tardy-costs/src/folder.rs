@@ -34,7 +34,7 @@ pub enum CostError {
         /// The error that the system returned.
         error: io::Error,
     },
-    /// A system call failed that every measurement needs.
+    /// A system call that every measurement needs has failed.
     #[error("cannot {doing}: {error}")]
     System {
         /// The operation that failed; for some operations, with a remedy.
@@ -129,8 +129,8 @@ impl CostFolder {
         flushed.map_err(|error| self.unwritable(error))
     }
 
-    /// Records that a metric is not measured, with the reason. Removes the metric if it was added
-    /// before.
+    /// Records that a metric is not measured, with the reason. If the metric already has a series,
+    /// removes this series.
     pub fn leave_out(&mut self, name: &str, reason: String) {
         if let Some(place) = self
             .cost
@@ -273,7 +273,7 @@ fn first_record(cost: &CostRecord, root: &Root) -> RunRecord {
         realtime_ns: Nanos(clock::realtime()),
         monotonic_ns: Nanos(clock::monotonic()),
     };
-    // `cost` contains the planned work.
+    // The plan has no probes; `cost` describes the planned work.
     let plan = Plan::without_probes("cost", &measured, &measured);
     RunRecord {
         clock,

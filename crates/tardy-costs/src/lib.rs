@@ -5,11 +5,11 @@
 //! measurements, and [`program`] times whole programs; each writes a run folder of kind `cost`.
 //! `tardy_results::cost` reads such a folder, and contains published numbers to compare with it.
 //!
-//! A cost is stored as the time of one operation in ps, also for bandwidths. Smaller values are
-//! therefore always better, and values of two runs can be compared as ratios, even if their loops
-//! differ in length. In an emulated machine the unit is a thousandth of an instruction. `waiting`
-//! is then stored next to the costs: the fraction of time in which the clock advances but no
-//! instruction is executed.
+//! Every cost, even a bandwidth, is stored as the time of one operation in ps. Smaller values are
+//! therefore always better, and values of two runs can be compared as ratios, even if the loops
+//! that measured them differ in length. In an emulated machine the unit is a thousandth of an
+//! instruction. Such a run also stores `waiting`, the fraction of time in which the clock advances
+//! but no instruction is executed.
 #![forbid(unsafe_code)]
 
 pub mod folder;

@@ -31,7 +31,7 @@ pub struct Metric {
     pub bytes: Option<u64>,
     /// State of the CPU's caches and the page cache while the operations are timed.
     pub state: CacheState,
-    /// The program of LMbench 3 that measures the same, with its arguments.
+    /// The program of LMbench 3 that measures the same cost, with its arguments.
     pub lmbench: Option<&'static str>,
     /// Prepares everything that the operations need.
     pub prepare: fn(&Place) -> Result<Box<dyn Work>, Unavailable>,

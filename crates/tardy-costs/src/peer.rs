@@ -20,8 +20,8 @@ use super::metric::Unavailable;
 const THREADS_GONE: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_micros(200);
 
-/// A process that does the other half of a metric. The process ends when this value is dropped, or
-/// when tardy ends.
+/// A process that does the other half of a metric's work. The process ends when this value is
+/// dropped, or when tardy ends.
 #[derive(Debug)]
 pub struct Peer {
     pid: i32,
@@ -41,8 +41,8 @@ impl Peer {
         loop {
             let forked = process::fork(|| {
                 let tied = process::set_parent_death_signal(process::KILL);
-                // The tool may have ended before this process asked the kernel to be killed at the
-                // tool's end.
+                // The tool may have ended before this process asked the kernel to kill it when the
+                // tool ends.
                 if tied.is_err() || process::parent_id() != tool {
                     return 1;
                 }

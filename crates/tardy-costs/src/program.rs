@@ -1,5 +1,5 @@
-//! Times whole programs, as mckenney2009 does with kernel builds: elapsed time, and CPU time of the
-//! program and of its children that it waited for.
+//! Times whole programs, as mckenney2009 does with kernel builds. Measures the elapsed time, and
+//! the CPU time of the program and of those children that it waited for.
 //!
 //! By default, a command is run once before it is timed, to fill its caches (`--warm-up`); the
 //! record states this. A command that must run only once needs `--warm-up 0 --trials 1`. Kernel
@@ -42,7 +42,7 @@ pub struct Repeats {
 
 /// A program or build whose trials can be repeated.
 pub trait Experiment {
-    /// Returns the set of operations, for the record.
+    /// Returns the kind of experiment (a command or a kernel build), for the record.
     fn set(&self) -> CostSet;
 
     /// Returns the program with its arguments, for the record.

@@ -11,8 +11,8 @@ use super::metric::Work;
 /// Maximum number of operations in a trial. With the cheapest operation, such a trial takes half a
 /// minute.
 const OPERATIONS_MAX: u64 = 1 << 36;
-/// A trial's length is used for calibration if it is at least the requested length divided by this
-/// number.
+/// The number of operations is computed from a trial only if the trial took at least the requested
+/// time divided by this number.
 const SHARE_BELIEVED: i64 = 4;
 /// Number of pairs of clock reads. The shortest pair gives the cost of a read.
 const CLOCK_READS: u32 = 1000;
@@ -35,8 +35,8 @@ pub fn calibrate(work: &mut dyn Work, length: Nanos) -> io::Result<u64> {
         if took >= length.get() / SHARE_BELIEVED || operations >= OPERATIONS_MAX {
             return Ok(wanted);
         }
-        // The time of a single short run is unreliable, so the number grows at most tenfold at a
-        // time.
+        // The time of a single short run is unreliable, so the number of operations grows at most
+        // tenfold at a time.
         operations = wanted.min(operations * 10).max(operations + 1);
     }
 }
@@ -74,8 +74,7 @@ pub fn clock_read_cost() -> Nanos {
 mod tests {
     use super::*;
 
-    /// Simulated work that takes no time. The simulated work reports a fixed time per operation and
-    /// per run.
+    /// Simulated work, which returns at once and reports a fixed time per operation and per run.
     struct FakeWork {
         each: i64,
         fixed: i64,

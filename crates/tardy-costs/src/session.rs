@@ -239,7 +239,8 @@ fn bind(asked: Option<CpuId>) -> Result<(CpuId, Option<CpuId>), CostError> {
         error,
     };
     let allowed = affinity::get(0).map_err(refused)?;
-    // The affinity mask that the shell passes on lacks isolated CPUs, but the user may request one.
+    // The affinity mask that the shell passes on lacks isolated CPUs, but the user may request an
+    // isolated CPU.
     let usable = affinity::obtainable().map_err(refused)?;
     if let Some(cpu) = asked.filter(|cpu| !usable.contains(&cpu.0)) {
         let allowed = usable.into_iter().map(CpuId).collect();

@@ -27,8 +27,9 @@ ip link set lo up
 ip link set board$2 up
 touch /run/is-up
 while :; do [ -e /mnt/no-sshd ] || /usr/sbin/sshd -D -f /mnt/sshd_config; sleep 0.2; done";
-/// The script that runs each ssh command on the board. Once, before an ssh command that contains
-/// the text of the file `step`, the script waits until the file `reached` is removed.
+/// The script that runs each ssh command on the board. At the first ssh command that contains the
+/// text of the file `step`, the script renames that file to `reached`, and runs the command only
+/// after `reached` has been removed.
 const GATE: &str = r#"#!/bin/sh
 case $SSH_ORIGINAL_COMMAND in
 *"$(cat /mnt/step)"*)
@@ -39,8 +40,8 @@ case $SSH_ORIGINAL_COMMAND in
 esac 2> /dev/null
 exec sh -c "$SSH_ORIGINAL_COMMAND"
 "#;
-/// The program that carries packets between two TUN devices, and delays or loses them. netem could
-/// do that, but a kernel may lack it.
+/// The program that carries packets between two TUN devices, and delays or loses them. The kernel's
+/// netem could do the same, but not every kernel has it.
 const LINK: &str = r#"
 import collections, fcntl, os, random, select, struct, sys, time
 near, far, delay, loss = sys.argv[1], sys.argv[2], float(sys.argv[3]), float(sys.argv[4])
@@ -283,8 +284,8 @@ impl Board {
                 self.folder.join("disk/fill"),
                 vec![0; 256 << 20],
             )),
-            // The network is removed first, as in a power failure, so processes cannot close their
-            // connections.
+            // Removes the network first, so that processes cannot close their connections, as in a
+            // power failure.
             Trouble::Reboot => {
                 let near = format!("rack{}", self.number);
                 program::capture(&mut self.in_rack(&["ip", "link", "delete", &near]))?;

@@ -1,4 +1,4 @@
-//! Makes system calls of writing commands fail, one call per attempt, with strace.
+//! Uses strace to make system calls fail in commands that write files, one call per attempt.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,8 @@ const COMMANDS: &[&str] = &[
     "cost --metric open-close --rounds 1 --trials 3 --out run",
 ];
 
-/// In the brief form: the calls that fail, and the indexes of the commands to try.
+/// The calls that fail in the brief form, and the indexes in [`COMMANDS`] of the commands that it
+/// tries.
 const BRIEF_CALLS: &[&str] = &["openat", "write", "fsync", "rename", "linkat", "clone3"];
 const BRIEF_COMMANDS: [usize; 2] = [0, 5];
 
@@ -82,8 +83,8 @@ fn chosen(times: usize, most: usize) -> Vec<usize> {
     chosen
 }
 
-/// Returns how often the command makes each call, in the thread that makes it most often, and the
-/// size of its output, if it writes one.
+/// Counts each system call of the command, in the thread that makes this call most often. Also
+/// returns the size of the command's output, if it writes one.
 fn counted(ground: &Ground, line: &str) -> Result<(BTreeMap<String, usize>, Option<u64>)> {
     let place = ground.place()?;
     let calls: Vec<&str> = system_calls::calls().map(|call| call.0).collect();
@@ -116,7 +117,7 @@ fn failing(
     let outcome = place
         .start(strace::failing(&place, call, line))?
         .end(&place, PATIENCE)?;
-    // The call that was made to fail may have been the one that writes the error message.
+    // If the failing call was a write, it may have been the one that prints the error message.
     let is_told = call.name != "write" || !outcome.said.is_empty();
     let disgrace = outcome
         .disgrace()

@@ -1,12 +1,12 @@
-//! The subcommands of the tool, each with the command lines to try and the requirements on them
+//! The subcommands of the tool, each with the command lines to try and their expected exit codes
 //! (commands.txt). The fault `starts` fails if commands.txt lacks a subcommand.
 //!
-//! Below each subcommand, an indented line has a kind, the expected exit codes and the command
-//! line, in which `LAST` stands for the last CPU, `SELF` for the process number of this program,
-//! and `TARDY` for the tool. Kinds are `plain`; `brief`, which the brief form tries, too;
-//! `machine`, which changes settings of the machine; and `interrupted`, which is interrupted
-//! (Ctrl-C). The lines of `lab` and `fetch` are expected to fail, because the kernel does not boot
-//! and the board has no result.
+//! Each indented line below a subcommand has a kind, the expected exit codes and the command line.
+//! In the command line, `LAST` stands for the last CPU, `SELF` for the process number of this
+//! program, and `TARDY` for the tool. The kinds are `plain`; `brief`, for lines that the brief form
+//! tries, too; `machine`, for lines that change settings of the machine; and `interrupted`, for
+//! lines that are interrupted (Ctrl-C). The lines of `lab` and `fetch` are expected to fail,
+//! because the kernel does not boot and the board has no result.
 
 use std::os::unix::fs::PermissionsExt;
 use std::sync::LazyLock;
@@ -131,7 +131,7 @@ pub(crate) fn prepare(place: &Place) -> Result<()> {
             .and_then(|()| std::fs::write(&path, content))
             .while_doing(|| format!("writing {}", path.display()))
     };
-    // The file that `own.toml` sets.
+    // `own.toml` declares this file as a setting.
     let setting = place.setting();
     std::fs::write(&setting, "1").while_doing(|| format!("writing {}", setting.display()))?;
     write(

@@ -76,8 +76,8 @@ impl DiskMount {
 
 impl Drop for DiskMount {
     fn drop(&mut self) {
-        // A lazy unmount works even if processes of a failed attempt still run there, so they
-        // cannot affect the next attempt.
+        // A lazy unmount works even while processes of a failed attempt still use the file system,
+        // so they cannot affect the next attempt.
         let _ = program::output(Command::new("umount").arg("--lazy").arg(&self.0));
     }
 }
@@ -89,7 +89,7 @@ fn full(ground: &Ground) -> Result<Tally> {
     folders::base(ground)?;
     let mut tally = Tally::default();
     for number in 0..ground.tries(3, 24) {
-        // The sizes range from nearly nothing to more than the run needs.
+        // The disk sizes range from nearly nothing to more than the run needs.
         let kilobytes = 64 + number * number * 48;
         let place = ground.place()?;
         let _disk = DiskMount::memory(&place, kilobytes)?;
@@ -134,8 +134,8 @@ fn full(ground: &Ground) -> Result<Tally> {
             disk.fill(left);
             let outcome = place.tardy(&format!("{line} disk/output.svg"))?;
             let (mut wrong, _) = folders::after(&place, outcome.disgrace(), "run")?;
-            // With these exit codes the command has written its output, even if the output only
-            // reports that there are too few runs.
+            // A command that ends with one of these exit codes has written its output, even if the
+            // output only reports that there are too few runs.
             let is_done = matches!(outcome.code, Some(0 | 1 | 4));
             if output::is_old(&output) == is_done {
                 wrong.push(format!("{}, and the output is another", outcome.ending()));
@@ -150,8 +150,8 @@ fn full(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Records how a run ended that wrote to `disk/run` while a fault occurred. Unless the run's exit
-/// code is 0, its messages must contain one of `words`, which describe the cause.
+/// Records the outcome of a run that wrote to `disk/run` while a fault occurred. Unless the run's
+/// exit code is 0, its messages must contain one of `words`, which describe the cause.
 fn count_run(
     tally: &mut Tally,
     place: &Place,
@@ -207,8 +207,8 @@ fn read_only(ground: &Ground) -> Result<Tally> {
         let mut running =
             place.start(place.tardy_command("run --for 2s --load none --quiet --out disk/run"))?;
         std::thread::sleep(Duration::from_millis(300 + 200 * number as u64));
-        // Puts the file system into the state after an internal error, in which it refuses writes.
-        // A plain remount as read-only would be refused, because the file system is in use.
+        // Makes the file system refuse writes, as it does after an internal error. A plain remount
+        // as read-only would be refused, because the file system is in use.
         disk.remount("abort")?;
         let about = format!("a file system that shuts down (try {number})");
         let ended_in_time = place.wait_until(|| running.has_ended());

@@ -1,5 +1,5 @@
-//! A monitoring run over a long time: it has no end and a disk budget, explains its late samples,
-//! and is scraped.
+//! A monitoring run over a long time. The run has a disk budget but no end, explains its late
+//! samples, and is scraped.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -52,10 +52,10 @@ fn endless(ground: &Ground) -> Result<Tally> {
     });
     let (begun, pid) = (Instant::now(), running.pid());
     let mut wrong = Vec::new();
-    // A single check may come during a burst of events, which needs memory, or during a change to a
-    // new segment, which needs a descriptor. The minima of the quarters of the run therefore show
-    // whether the usage grows permanently. The first quarter is not compared, because buffers still
-    // fill in it.
+    // The tool's usage rises for a moment when a burst of events needs memory, or when a change to
+    // a new segment needs a descriptor. A single reading may come at such a moment. The minima of
+    // the quarters of the run therefore show whether the usage grows permanently. The first quarter
+    // is not compared, because buffers still fill in it.
     let mut least: [Option<ToolUse>; 4] = [None; 4];
     let (mut counts, mut scrapes, mut most) = (BTreeMap::new(), 0, 0);
     while begun.elapsed() < length && !running.has_ended() && wrong.len() < 10 {

@@ -24,9 +24,9 @@ pub(crate) struct Fault {
 /// How many attempts are made for each fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// Only one or two attempts for each variant of a fault, such as each system call that fails,
-    /// at the points where a failure is most likely. Every change is tested in this form, which
-    /// takes about a minute.
+    /// Only one or two attempts for each variant of a fault (a variant is, for example, the system
+    /// call that fails). The attempts are made at the points where the tool is most likely to fail.
+    /// Every change is tested in this form, which takes about a minute.
     Brief,
     /// A few attempts.
     Short,
@@ -55,7 +55,7 @@ pub(crate) struct Tally {
     pub(crate) seen: BTreeMap<String, usize>,
     /// The violations, one sentence each.
     pub(crate) failures: Vec<String>,
-    /// Why this machine could not try the fault, or only a part of it.
+    /// Why this machine could not try the fault or a part of it.
     pub(crate) left_out: Vec<String>,
 }
 

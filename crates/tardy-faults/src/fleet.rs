@@ -60,7 +60,8 @@ const WHILE_MEASURING: &str = "on-board wait";
 /// and then `tardy` tries for 78 s to reach the board again. Each step before the start of the
 /// command may take two minutes.
 const COMMAND: Duration = Duration::from_secs(180);
-/// How long a board stays off during a reboot, and how long a board has no sshd.
+/// How long a board stays off during a reboot. A board whose sshd was killed has no sshd for the
+/// same time.
 const OFF: Duration = Duration::from_secs(3);
 
 impl Trouble {

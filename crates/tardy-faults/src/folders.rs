@@ -130,8 +130,8 @@ impl Folder {
         warnings.filter(move |warning| warning["warning"] == kind)
     }
 
-    /// Returns how many resumptions after a reboot the run reports, counting only those that left a
-    /// gap.
+    /// Returns how many times the run reports that it was resumed after a reboot and with a gap in
+    /// its data.
     pub(crate) fn reboots(&self) -> usize {
         self.warnings_of("resumed")
             .filter(|warning| warning["is_reboot"] == true && warning["away"].as_i64() > Some(0))

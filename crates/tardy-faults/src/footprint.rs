@@ -136,9 +136,9 @@ impl Footprint {
     }
 
     /// Returns a sentence for each trace that did not exist in `before`, for each mount that has
-    /// disappeared, and for each changed setting. A setting is changed if its value differs from
-    /// the one in `before` and from the one in `start_of_all`. Traces of processes that still run,
-    /// or that are in `others`, do not count. Traces of concurrent commands get some time to
+    /// disappeared, and for each changed setting. A setting is changed if its value differs both
+    /// from the one in `before` and from the one in `start_of_all`. A trace does not count if its
+    /// process still runs or is in `others`. Traces of concurrent commands get some time to
     /// disappear.
     pub(crate) fn left_since(
         before: &Self,

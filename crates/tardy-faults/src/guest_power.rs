@@ -82,7 +82,8 @@ fn guest_power(ground: &Ground, tally: &mut Tally) -> Result<()> {
         let disk = disks::made_image(&place, DISK_MIB)?;
         let mut guest = parts.start(&place, &disk, &script)?;
         wait_until_begun(&mut guest)?;
-        // The moments are spread from the first write to the disk over several syncs.
+        // The moments are spread over an interval that starts with the first write to the disk and
+        // includes several syncs.
         let moment = Duration::from_millis(2_000 + number as u64 * 26_000 / tries as u64);
         let since_begin = cut_power_after(guest, moment)?;
         let (folder, mut wrong) = look_at_disk(&place, &disk)?;

@@ -1,8 +1,9 @@
 //! Runs scripts in guests of the lab. The faults happen in the guest, so a failing clock or CPU
 //! affects only the guest.
 //!
-//! The script is a file of the host. As users would do,
-//! `tardy lab run --add FILE:/bin/script --program /bin/script` puts it into the guest and runs it.
+//! The script is a file on the host. As a user would, this module calls
+//! `tardy lab run --add FILE:/bin/script --program /bin/script`, which copies the script into the
+//! guest and runs it.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

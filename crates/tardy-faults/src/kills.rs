@@ -84,8 +84,8 @@ fn attempt(ground: &Ground) -> Result<Tally> {
         };
         let length = start.elapsed();
         for number in 0..kills {
-            // Multiples of the golden ratio are evenly spread for any number of kills, and are the
-            // same in every test.
+            // The fractional parts of multiples of the golden ratio are evenly spread for any
+            // number of kills, and are the same in every test.
             let share = (0.5 + number as f64 * 0.618_033_988_75).fract();
             let moment = length.mul_f64(share * 1.02);
             let (seen, wrong) = killed(ground, &line, moment, size)?;
@@ -102,8 +102,8 @@ fn attempt(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Kills `tardy LINE` at one of the moments. `size` is the size of a complete output, if the
-/// command writes one.
+/// Kills `tardy LINE` when it has run for the time `moment`. `size` is the size of a complete
+/// output, if the command writes one.
 fn killed(
     ground: &Ground,
     line: &str,

@@ -1,5 +1,5 @@
-//! Runs commands that may open too few descriptors, or whose memory is so limited that the kernel's
-//! OOM killer acts.
+//! Runs commands with a limit on descriptors that is too low for them, or with so little memory
+//! that the kernel's OOM killer acts.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -119,7 +119,8 @@ fn out_of_memory(ground: &Ground) -> Result<Tally> {
         let outcome = place
             .start(place.tardy_behind("sh", &["-c", &script], line))?
             .end(&place, PATIENCE)?;
-        // If the OOM killer ends the tool with a signal, this is no violation, but leftovers are.
+        // The OOM killer may end the tool with a signal, so this is not a violation. Leftovers are
+        // violations nevertheless.
         let disgrace = outcome
             .disgrace()
             .filter(|_| outcome.code.is_some() || outcome.hung);

@@ -43,10 +43,12 @@ const DISK_KB: u64 = 8 << 10;
 const ATTACH_DISK_KB: u64 = 16 << 10;
 /// How often the tool's size is checked in the day's run.
 const LOOKS: u64 = 24;
-/// Allowed growth in KiB, because a buffer's pages take memory only when they are first used.
+/// Allowed growth of the tool's memory in KiB. Some growth is normal, because a buffer's pages take
+/// memory only when they are first used.
 const GROWTH_KB_MAX: i64 = 256;
-/// Additional allowed growth in KiB. Once per day, the oldest samples are folded into hourly
-/// histograms when the samples have used their share of the disk budget, and folding needs memory.
+/// Additional allowed growth in KiB. When the samples have used their share of the disk budget, the
+/// oldest ones are folded into hourly histograms. This happens about once per day, and needs
+/// memory.
 const COUNTING_KB: i64 = 4 << 10;
 
 fn week_virtual(ground: &Ground, tally: &mut Tally) -> Result<()> {
@@ -118,8 +120,8 @@ fn attach_virtual(ground: &Ground, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// Returns the script in which the tool follows a program for some hours; the script records the
-/// tool's size repeatedly, for the first time after a minute.
+/// Returns the script in which the tool follows a program for some hours. The script first records
+/// the tool's size after a minute, and then at regular intervals.
 fn attach_script(hours: u64) -> String {
     format!(
         "/init run --for {}h --period 100ms --load none --quiet --out /run/program >/dev/null 2>&1 \
@@ -211,7 +213,8 @@ fn not_every_day(folder: &Folder, days: u64, seconds: u64) -> Option<String> {
     })
 }
 
-/// Returns the growth between the first check and any later one, if it exceeds the limits.
+/// Returns a description of the growth if, at any later check, the tool has grown by more than the
+/// limits since the first check.
 fn growth(looks: &str, memory_kb: i64) -> Option<String> {
     let looks: Vec<Vec<i64>> = looks
         .lines()

@@ -11,7 +11,8 @@ use tardy_sys::{process, signal};
 use tempfile::TempDir;
 use xtask::failure::{Result, While};
 
-/// Environment variable that all child processes inherit; leftover processes are found by it.
+/// Environment variable that all child processes inherit, and by which leftover processes are
+/// recognised.
 const MARK: &str = "TARDY_FAULTS_MARK";
 /// Maximum time to wait, on a busy machine, for something such as the end of a command.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -25,7 +26,8 @@ const PATIENCE_UNDER_STRACE: Duration = Duration::from_secs(300);
 pub(crate) struct Place {
     tardy: PathBuf,
     folder: TempDir,
-    /// A process that only sleeps. The process's OOM score adjustment serves as a kernel setting.
+    /// A process that only sleeps. Its OOM score adjustment is used as a harmless substitute for a
+    /// kernel setting.
     sleeper: Child,
 }
 
@@ -82,7 +84,8 @@ impl Place {
         self.folder().join(name)
     }
 
-    /// Returns a file that serves as a kernel setting, and that only this place uses.
+    /// Returns a file that commands can change as if it were a kernel setting, and that only this
+    /// place uses.
     pub(crate) fn setting(&self) -> PathBuf {
         format!("/proc/{}/oom_score_adj", self.sleeper.id()).into()
     }
@@ -296,8 +299,8 @@ impl CommandProcess {
         self.child.try_wait().is_ok_and(|status| status.is_some())
     }
 
-    /// If a time is given, interrupts the command and its children after this time; waits for the
-    /// end.
+    /// Waits until the command ends. If a time is given, interrupts the command and its children
+    /// after this time.
     pub(crate) fn end_after(
         mut self,
         place: &Place,
@@ -368,8 +371,8 @@ impl Outcome {
         self.said.contains("panicked at")
     }
 
-    /// Returns what no fault may cause: a command that hangs, is ended by a signal, panics, or
-    /// fails without a message.
+    /// Returns a description if the command hung, was ended by a signal, panicked, or failed
+    /// without a message. No fault may cause any of these.
     pub(crate) fn disgrace(&self) -> Option<String> {
         let has_panicked = self.has_panicked();
         if self.hung || self.code.is_none() || has_panicked {

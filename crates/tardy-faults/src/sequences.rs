@@ -143,13 +143,13 @@ impl Totals {
     }
 }
 
-/// A run folder, and the lowest counts that it may have.
+/// A run folder, and the lowest counts that its next read may return.
 struct Model {
     place: Place,
     least: Totals,
     /// How long the tool has run in total.
     worked: Duration,
-    /// How many starts of the tool got as far as writing `run.json`; this includes the first start.
+    /// How many starts of the tool, including the first, got as far as writing `run.json`.
     parts: usize,
     /// How many resumptions the run reports.
     resumptions: usize,
@@ -283,8 +283,8 @@ impl Model {
         }
         let passed = (self.worked + begun.elapsed()).as_nanos() as i64;
         let measured = summary["measured_ns"].as_i64().unwrap_or(i64::MIN);
-        // The measured time has one period less than due times in each part, because no period
-        // follows the last due time. `parts` does not yet count a part that still runs.
+        // The measured time of each part has one period less than the part has due times, because
+        // no period follows the last due time. `parts` does not yet count a part that still runs.
         let due_times = found.expected as i64 - self.parts as i64 - 1;
         if measured > passed || measured < due_times.max(0) * PERIOD_NS {
             self.wrong.push(format!(

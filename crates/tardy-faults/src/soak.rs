@@ -67,8 +67,9 @@ fn soak(ground: &Ground) -> Result<Tally> {
         std::fs::metadata(place.path("run/state.jsonl")).is_ok_and(|state| state.len() > 0)
     });
     let (begun, pid, mut counted) = (Instant::now(), running.pid(), Instant::now());
-    // The maxima of the two rounds are compared, because usage still grows in the first phases,
-    // while buffers fill. The last phase is not used, because it may end during a check.
+    // The test compares the maximum usage in the two rounds, because usage still grows in the first
+    // phases, while buffers fill. The last phase is not checked, because the run may end during a
+    // check.
     let mut rounds = [ToolUse::default(); 2];
     while is_measuring && !running.has_ended() && begun.elapsed() + phase < length {
         let round = usize::from(begun.elapsed() > length / 2);
@@ -247,7 +248,8 @@ impl ToolUse {
         }
     }
 
-    /// Combines each number of two readings with `choose`, for example `u64::max`.
+    /// Combines each number of this reading with the same number of `other`, by `choose`, for
+    /// example `u64::max`.
     pub(crate) fn of_both(self, other: Self, choose: fn(u64, u64) -> u64) -> Self {
         Self {
             memory_kb: choose(self.memory_kb, other.memory_kb),

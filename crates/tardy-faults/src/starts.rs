@@ -29,16 +29,17 @@ pub(crate) const FAULT: Fault = Fault {
     attempt,
 };
 
-/// For each system call: how many of its uses fail in turn, in the full form and in the short form;
-/// uses are counted from the start of the changes.
+/// Number of attempts for each system call, in the full form and in the short form respectively. In
+/// the nth attempt, the nth use of the call fails, counted from the moment at which the command
+/// starts to change the machine.
 const USES: usize = 3;
 const SHORT_USES: usize = 1;
-/// The calls that fail in the brief form, and how many uses of each fail in turn.
+/// The calls that fail in the brief form, and the number of attempts for each.
 const BRIEF_CALLS: &[&str] = &["openat", "fsync", "mkdir"];
 const BRIEF_USES: usize = 2;
 
 /// Calls with which a command starts to change the machine. The command is stopped at the first of
-/// these calls; stopping is reliable only for calls that a command rarely makes.
+/// these calls. Stopping is reliable only at calls that a command makes rarely.
 const MARKS: &[&str] = &[
     "flock",
     "mkdir",
@@ -69,8 +70,8 @@ const STARTING: &[&str] = &["clone3", "clone", "vfork"];
 /// and `tardy restore` removes them.
 const REMOVING: &[&str] = &["unlink", "unlinkat", "rmdir", "umount2", "getdents64"];
 
-/// Number of threads that try lines at the same time; they mostly wait. Lines that change settings
-/// of the machine run in the first thread.
+/// Number of threads that try lines at the same time. The threads mostly wait. Lines that change
+/// settings of the machine run in the first thread.
 const WORKERS: usize = 4;
 
 fn attempt(ground: &Ground) -> Result<Tally> {
@@ -152,8 +153,8 @@ struct Sweep<'a> {
     ground: &'a Ground,
     /// The traces on the machine before the first attempt.
     start: Footprint,
-    /// Processes of completed attempts. What these processes left is not counted for other
-    /// attempts.
+    /// Processes of completed attempts. Traces that these processes left do not count as violations
+    /// of other attempts.
     ended: Mutex<BTreeSet<i32>>,
 }
 
@@ -265,7 +266,7 @@ impl Sweep<'_> {
             line.interrupted_after,
         )?;
         let mut wrong = Vec::new();
-        // The call that was made to fail may have been the one that writes the error message.
+        // If the failing call was a write, it may have been the one that prints the error message.
         // `restore` prints its errors on standard output.
         let is_told =
             call.name != "write" && outcome.printed.is_empty() || !outcome.said.is_empty();
@@ -282,9 +283,10 @@ impl Sweep<'_> {
         let is_named = place::names(&place.path("spool"))
             .iter()
             .any(|name| outcome.code != Some(0) && outcome.said.contains(name));
-        // A folder that a board can neither remove nor send stays there, and the command names it.
+        // A folder that a board can neither remove nor send stays on the board, and the command
+        // names the folder.
         remove_left_on_board(&outcome.said)?;
-        // The next `restore` removes what this `restore` could not.
+        // The next `restore` removes the files that this `restore` could not remove.
         let is_restore = line.words == "restore" && outcome.code == Some(3);
         if REMOVING.contains(&call.name) || is_named || is_restore {
             place.leftovers()?;
@@ -374,8 +376,8 @@ fn undisturbed(place: &Place, line: &Line) -> Result<(Outcome, String)> {
     Ok((outcome, text))
 }
 
-/// Returns the call with which a command started to change the machine. Also returns how often each
-/// call was made after that, by the thread that made it most often.
+/// Returns the call with which a command started to change the machine. For each call, also returns
+/// the largest number of times that a single thread made it after that point.
 fn uses_after_mark(log: &str) -> Option<(Mark, BTreeMap<String, usize>)> {
     let calls = strace::made_calls(log);
     let first = calls.first()?.0;

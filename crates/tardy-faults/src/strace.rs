@@ -19,8 +19,8 @@ pub(crate) struct Mark {
     pub(crate) number: usize,
 }
 
-/// A system call that fails when a thread makes this call for the `number`th time; each thread
-/// counts for itself.
+/// A system call that fails when a thread makes it for the `number`th time. The calls of each
+/// thread are counted separately.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FailingCall<'a> {
     pub(crate) name: &'a str,
@@ -94,7 +94,7 @@ pub(crate) fn made_calls(log: &str) -> Vec<(&str, &str)> {
     calls.collect()
 }
 
-/// Returns, for each call, how often the thread that made it most often made it.
+/// Returns, for each call, the largest number of times that a single thread made it.
 pub(crate) fn most_in_a_thread(calls: &[(&str, &str)]) -> BTreeMap<String, usize> {
     let mut by_thread: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for call in calls {
@@ -188,8 +188,8 @@ fn hand_over(
                 .all(|task: i32| tracer_of(task) != 0)
         })
     });
-    // Waits, because the tool stays stopped until strace has processed the stop, even if a signal
-    // to continue came earlier.
+    // Repeats the signal to continue until the tool runs. A single signal is not enough, because
+    // the tool stays stopped until strace has processed the stop.
     let is_continued = place.wait_until(|| {
         let _ = process::kill(pid, process::CONTINUE);
         (0..20).any(|_| {

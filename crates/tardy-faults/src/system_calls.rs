@@ -36,7 +36,7 @@ pub(crate) fn calls() -> impl Iterator<Item = (&'static str, &'static str)> {
     listed(CALLS)
 }
 
-/// Returns all of these calls, each with its error.
+/// Returns the calls of both lists, each with its error.
 pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
     calls().chain(listed(OF_SET_UPS))
 }

@@ -29,7 +29,8 @@ fn survives(fault: &str) {
     let faults = env!("CARGO_BIN_EXE_tardy-faults");
     let mut command = Command::new(faults);
     command.args([fault, "--brief"]);
-    // Without a binary from the environment or next to it, tardy-faults builds the tool.
+    // The environment may name a binary of the tool, or one may be in the folder of tardy-faults.
+    // Otherwise tardy-faults builds the tool.
     let built = Path::new(faults).with_file_name("tardy");
     let tardy = std::env::var_os("TARDY_TEST_RELEASE")
         .map(Into::into)

@@ -5,7 +5,7 @@
 //! that these tools have filtered or concatenated: it finds columns by name, and ignores unknown
 //! columns.
 //!
-//! The format is CSV because DuckDB, polars and pandas read and write it as well as Parquet.
+//! The format is CSV because DuckDB, polars and pandas support CSV and Parquet equally well.
 //! Parquet and Arrow would need about 1,000 lines and 39 more crates.
 
 use std::fs::File;

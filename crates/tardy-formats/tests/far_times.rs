@@ -191,7 +191,8 @@ fn of_the_json_of_pairs() {
 }
 
 /// The start and the length of the run are computed from several values of a file. The readers of
-/// the formats do not check the result, so the check that all formats share must find it.
+/// the formats do not check these two times, so the check that all formats share must refuse them
+/// if they are too large.
 #[test]
 fn of_what_is_computed_of_a_file() {
     let hours = "# RTLA timerlat histogram\n# Time unit is microseconds (us)\n# Duration:   99999 \

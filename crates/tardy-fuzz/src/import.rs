@@ -71,7 +71,7 @@ impl Sink for SampleStore {
     fn push(&mut self, place: usize, record: Record) -> io::Result<()> {
         let series = &mut self.series[place];
         if let Record::Sample(sample) = record {
-            // The summary does this with every sample, so it must not overflow.
+            // The summary computes the wake-up time of every sample, so this must not overflow.
             let _ = sample.wake();
             series.samples.push(sample);
         }
@@ -112,8 +112,8 @@ fn assert_is_near(stored: &impl Serialize) {
 /// See [`crate::Target::check`].
 pub fn check(bytes: &[u8]) {
     // The first byte selects the format: `a` the first one, and so on; the letter after the last
-    // format selects detection. The remaining bytes are the file. The file is read with and without
-    // the settings that it may lack.
+    // format selects detection. The remaining bytes are the file. The file is read without
+    // settings, and then with settings for the information that it may lack.
     let Some((&choice, file)) = bytes.split_first() else {
         return;
     };

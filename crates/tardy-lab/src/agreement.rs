@@ -52,7 +52,8 @@ impl HolderTime {
 pub struct Difference {
     pub due: Nanos,
     pub latency_ns: u64,
-    /// The holder that had the CPU for most of the sample, once according to each source.
+    /// The holder that had the CPU longest according to the kernel's trace, and the one that had it
+    /// longest according to the plugin's trace.
     pub holders: Vec<HolderTime>,
 }
 
@@ -73,9 +74,9 @@ pub struct Agreement {
     pub only_traced: u64,
 }
 
-/// Tolerance for each separate interval, which covers both of its ends. At each end, the kernel's
-/// event and the function that the plugin sees are 1.2 us of virtual time apart, because writing an
-/// event takes this time.
+/// Tolerance for each separate interval in which a holder had the CPU; it covers the errors at both
+/// ends. At each end, the kernel's event and the function that the plugin sees are 1.2 us of
+/// virtual time apart, because writing an event takes this time.
 const NEAR_NS: u64 = 3_000;
 
 /// Additional tolerance for the switch to the thread. The kernel writes the switch event before it
@@ -169,8 +170,8 @@ fn holder_times(traced: &SampleStory, executed: &SampleStory) -> Vec<HolderTime>
     times
 }
 
-/// Returns the holder with the longest time according to the trace and, if the executed code has
-/// another one, also that holder.
+/// Returns the holder that had the CPU longest according to the kernel's trace. If another holder
+/// had it longest according to the plugin's trace, also returns that one.
 fn longest(times: &[HolderTime]) -> Vec<HolderTime> {
     let traced = times.iter().max_by_key(|time| time.by_trace_ns);
     let executed = times.iter().max_by_key(|time| time.by_execution_ns);

@@ -52,7 +52,7 @@ pub enum AptError {
     NoFile(String),
 }
 
-/// Lists that are used although fetching newer ones failed.
+/// Old lists that remain in use because fetching newer ones failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StaleLists {
     /// Name of the release.
@@ -174,8 +174,8 @@ impl PrivateApt {
         }))
     }
 
-    /// Returns the path of a file that only records a time. The file's modification time is the
-    /// time of the last complete renewal.
+    /// Returns the path of an empty file, whose modification time is the time of the last complete
+    /// renewal.
     fn stamp(&self) -> PathBuf {
         self.root.join("fetched")
     }

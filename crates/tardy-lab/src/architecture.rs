@@ -95,7 +95,8 @@ impl Architecture {
         }
     }
 
-    /// Returns the Debian commands that install what building for the Rust target requires.
+    /// Returns the commands (of rustup, and of apt-get on Debian) that install the requirements for
+    /// building for the Rust target.
     #[must_use]
     pub fn build_needs(self) -> &'static str {
         match self {
@@ -125,7 +126,7 @@ impl fmt::Display for Architecture {
     }
 }
 
-/// A name that names no architecture of the lab.
+/// A name that is not the name of an architecture of the lab.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not an architecture of the lab: use amd64, arm64 or riscv64")]
 pub struct ParseArchitectureError(String);

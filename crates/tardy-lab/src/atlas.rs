@@ -50,7 +50,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// What the guests of all cells have in common.
 pub struct Cells<'a> {
     pub machine: &'a Machine,
-    /// Returns the guest's job for a load, with the seed of this replica.
+    /// Returns the guest's job for a load and a replica, with the replica's seed.
     pub job_of_cell: &'a (dyn Fn(&str, u32) -> GuestJob + Sync),
     /// The static program for the guests.
     pub binary: &'a Path,
@@ -79,7 +79,7 @@ impl Cells<'_> {
     }
 }
 
-/// The work of making the cells of an index.
+/// Makes the missing cells of an index.
 pub struct Maker<'a> {
     pub index: &'a Index,
     pub cells: &'a Cells<'a>,
@@ -92,15 +92,16 @@ pub struct Maker<'a> {
     pub shard: Shard,
 }
 
-/// All cells of a kernel in one replica: a group. The cells start from one snapshot, and one worker
-/// makes them.
+/// A group consists of all cells of one kernel in one replica. The cells start from one snapshot,
+/// and one worker makes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Group {
     replica: u32,
     variant: usize,
 }
 
-/// The result of the work on a group.
+/// A group that this lab has completed: how many cells it made, how many existed before, and which
+/// guests failed.
 #[derive(Debug, Clone)]
 pub struct GroupEnd {
     /// Index of the variant.
@@ -160,8 +161,8 @@ struct KeptFailure {
 }
 
 impl Maker<'_> {
-    /// Makes the missing cells of the part that this lab makes. Several threads call `done`, once
-    /// for each group.
+    /// Makes the missing cells in this lab's part of the atlas. Calls `done` once for each
+    /// completed group, from several threads.
     ///
     /// # Errors
     /// Returns [`AtlasError`] if the folder cannot be used; failures of guests are passed to `done`

@@ -13,8 +13,8 @@ pub enum Answer {
 /// The result of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BisectResult {
-    /// The first bad kernel comes after `good`, and is `bad` or a kernel before it; the kernels
-    /// between them are inconclusive.
+    /// The first bad kernel is `bad`, or one of the kernels between `good` and `bad`. The tests of
+    /// all kernels between these two were inconclusive.
     Between { good: usize, bad: usize },
     /// The first kernel is not good.
     FirstNotGood(Answer),
@@ -59,9 +59,9 @@ pub fn bisect<E>(
 mod tests {
     use super::*;
 
-    /// Simulates a search among `count` kernels. The kernels at index `bad` and above are bad, and
-    /// tests of those in `mute` are inconclusive. Returns the search's result and its number of
-    /// tests.
+    /// Simulates a search among `count` kernels. The kernels at index `bad` and above are bad.
+    /// Tests of the kernels at the indices in `mute` are inconclusive. Returns the search's result
+    /// and its number of tests.
     fn found(count: usize, bad: usize, mute: &[usize]) -> (BisectResult, usize) {
         let mut tests = 0;
         let answer = |place: usize| match () {

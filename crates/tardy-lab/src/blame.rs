@@ -1,5 +1,5 @@
-//! Checks the explanation of a run against delays of known cause, which the module in `inject/`
-//! made while a probe ran with `--explain`.
+//! Checks whether `--explain` names the true causes of delays. While a probe runs in a guest, the
+//! kernel module in `inject/` makes delays whose causes are known.
 //!
 //! The probe's thread may be woken before the injected section starts. If the kernel does not
 //! preempt its own code, the thread then waits for the code around the section. In this case, the
@@ -18,8 +18,9 @@ use tardy_trace::explain::{Cause, Certainty, Component};
 
 use crate::injection::{Context, InjectedDelay, LOG_PATH, parse_log};
 
-/// Tolerance for the length that an explanation attributes. For long delays, the tolerance is
-/// instead a fiftieth of the length.
+/// Maximum difference between the time that a sample waited for a delay and the part of this time
+/// that the explanation attributes to the cause. If the sample waited for more than 100 us, the
+/// maximum is instead a fiftieth of the wait.
 const LENGTH_OFF_MAX: Nanos = Nanos::from_micros(2);
 /// Name that the guest's kernel shows for the thread that causes the injected delays.
 const FIRING_THREAD: &str = "exe";
@@ -57,8 +58,8 @@ pub struct JudgedDelay {
     pub blamed: Option<Blame>,
 }
 
-/// The holder that had the CPU for the longest part of a sample's wait between the delay's two
-/// clock reads.
+/// The holder that, according to the explanation, had the CPU for the longest part of a sample's
+/// wait. Only the part of the wait between the delay's two clock reads counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blame {
     /// Why the sample waited.
@@ -69,8 +70,8 @@ pub struct Blame {
     pub known: Certainty,
     /// How long the sample waited during the delay.
     pub waited: Nanos,
-    /// The part of `waited` for which the explanation names this cause, or interrupts and softirqs
-    /// that interrupted the cause.
+    /// The part of `waited` that the explanation attributes to this holder, or to interrupts and
+    /// softirqs that interrupted it.
     pub laid: Nanos,
     /// When the thread that took the sample was woken.
     woken: Nanos,
@@ -125,8 +126,8 @@ fn truth(context: Context, is_real_time: bool, is_preemptible: bool) -> Option<C
     }
 }
 
-/// Judges how the run in `folder` explains delays of `context`, by the samples of the probe
-/// `cyclic` on CPU 0.
+/// Judges how the run in `folder` explains its injected delays, all of which have this `context`.
+/// Uses the samples of the probe `cyclic` on CPU 0.
 ///
 /// # Errors
 /// Returns [`BlameError`].
@@ -175,8 +176,8 @@ pub fn judge(folder: &Path, context: Context) -> Result<Vec<JudgedDelay>, BlameE
             // If a sample is due near the delay's end, its latency proves nothing, because every
             // wake-up takes some time.
             let is_delayed = blame.waited.0 * 2 >= judged.firing.ended.0 - judged.firing.begun.0;
-            // If the kernel does not preempt its own code, a thread that was woken before the
-            // section started waited for the kernel code around the section.
+            // If the thread was woken before the section started, and the kernel does not preempt
+            // its own code, the thread waited for the kernel code around the section.
             if is_delayed
                 && !is_preemptible
                 && blame.cause == Cause::KernelCode

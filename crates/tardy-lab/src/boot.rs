@@ -367,8 +367,8 @@ impl Guest<'_> {
     }
 }
 
-/// Returns why a guest left no complete result: the reason that the console shows or, without such
-/// a reason, how the machine ended. `log` is the text of QEMU's messages.
+/// Returns why a guest left no complete result. If the console shows a reason, returns this reason;
+/// otherwise, derives it from how the machine ended. `log` is the text of QEMU's messages.
 fn cause_of_silence(
     error: &ReceiveError,
     end: BootEnd,

@@ -43,8 +43,9 @@ pub struct VariantResult {
     pub phases: Vec<PhaseResult>,
     /// Phases that should be under load, but in which a run has no sample while the load worked.
     pub without_samples: Vec<String>,
-    /// The largest latency of each probe in any whole run, if no phase contains such a large
-    /// latency. This latency occurred when no load was working, for example between two phases.
+    /// The largest latency of each probe in any whole run. Leaves out probes whose largest latency
+    /// is in one of the `phases`. The latencies listed here occurred when no load was working, for
+    /// example between two phases.
     pub in_no_phase: Vec<LargestOfProbe>,
 }
 
@@ -55,7 +56,7 @@ pub struct LargestOfProbe {
     pub probe: String,
     /// The latency.
     pub max_ns: Nanos,
-    /// A text on when the latency occurred. At that time, no load was working.
+    /// A text that states when the latency occurred. No load was working at that time.
     pub place: String,
 }
 
@@ -95,11 +96,11 @@ pub struct PhaseResult {
     pub probe: String,
     /// Number of samples in all runs together.
     pub samples: u64,
-    /// The median of each run is taken; this is the median of these over the replicas.
+    /// Each run has a median latency; this is the median of these values over the replicas.
     pub median_ns: Nanos,
-    /// The 99th percentile of each run is taken; this is the median of these over the replicas.
+    /// Each run has a 99th percentile; this is the median of these values over the replicas.
     pub p99_ns: Nanos,
-    /// The 99.9th percentile of each run is taken; this is the median of these over the replicas.
+    /// Each run has a 99.9th percentile; this is the median of these values over the replicas.
     pub p999_ns: Nanos,
     /// The largest latency of each run, in the order of the replicas.
     pub max_of_runs_ns: Vec<Nanos>,
@@ -107,15 +108,15 @@ pub struct PhaseResult {
     pub max_median_ns: Nanos,
     /// Maximum of `max_of_runs_ns`.
     pub max_ns: Nanos,
-    /// The longest section of each run that was watched. A section is an interval in which no other
-    /// task could run.
+    /// The length of the longest section in this phase, for each run that was watched. A section is
+    /// an interval in which no other task could run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub longest_section_of_runs_ns: Vec<Nanos>,
 }
 
 impl PhaseResult {
-    /// Returns the text that stands for the phase in tables: its load, or its name if it has no
-    /// load or several.
+    /// Returns the text that represents the phase in tables. If the phase has exactly one load,
+    /// this is the load; otherwise, it is the name of the phase.
     #[must_use]
     pub fn label(&self) -> String {
         label(&self.phase, &self.loads)
@@ -149,7 +150,7 @@ struct Part {
 }
 
 impl Part {
-    /// Adds the longest section of the phase to which the part belongs.
+    /// Sets `longest_section_ns` to the length of the longest section in the part's phase.
     fn with_section(mut self, census: Option<&Census>) -> Self {
         let label = label(&self.phase, &self.loads);
         let group =

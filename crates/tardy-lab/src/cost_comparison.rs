@@ -1,5 +1,5 @@
-//! The results of an experiment with costs: how many instructions one operation takes, for each
-//! variant and metric, over all replicas.
+//! The results of an experiment that measures costs: how many instructions one operation takes, for
+//! each variant and metric, over all replicas.
 //!
 //! An instruction count measures the length of the kernel's code. The count does not show by how
 //! much a machine becomes slower, so this module never divides a count by a time.
@@ -56,8 +56,8 @@ pub struct MetricResult {
     pub cost: f64,
     /// The figure of each run, in the order of the replicas.
     pub cost_of_runs: Vec<f64>,
-    /// During what share of the trials' time the CPU was idle, in the run with the largest such
-    /// share. In this time the operation waited, and executed no instructions.
+    /// The share of the trials' time during which the CPU was idle: the largest share of any run.
+    /// While the CPU was idle, the operation waited and executed no instructions.
     pub idle_share: f64,
 }
 

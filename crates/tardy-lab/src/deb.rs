@@ -99,9 +99,9 @@ pub fn extract(
     Ok(found)
 }
 
-/// If the path of the next entry is too long for a header, this entry contains the path. Returns
-/// this path, `Some(None)` if the entry supplies something else, and `None` if it is an ordinary
-/// entry.
+/// A path that is too long for a header is stored in a separate entry before the file's own entry.
+/// If `entry` is such an entry, returns the path. If `entry` contains other metadata, returns
+/// `Some(None)`; if `entry` is an ordinary one, returns `None`.
 fn name_of_next(entry: &mut tar::Entry<'_, impl Read>) -> io::Result<Option<Option<PathBuf>>> {
     let kind = entry.header().entry_type();
     let is_extended = kind.is_pax_local_extensions();
@@ -272,7 +272,8 @@ pub(super) mod tests {
             &tar[..],
             ruzstd::encoding::CompressionLevel::Fastest,
         );
-        // `xz` made this archive from the same two files; the crate is built without its encoder.
+        // The program `xz` made this archive from the same two files, because the crate that
+        // decompresses xz is built without its encoder.
         let xz = include_bytes!("../tests/data/two-files.tar.xz");
         let packages = [
             package(&FILES),

@@ -55,7 +55,7 @@ pub enum Cause {
         /// The last lines of the program's standard error.
         stderr: String,
     },
-    /// The kernel runs with another preemption model than the requested one.
+    /// The kernel does not run with the requested preemption model.
     Preemption {
         /// The requested value.
         wanted: String,
@@ -99,8 +99,8 @@ impl Failure {
                 Blame::Kernel
             }
             Cause::Panic(_) | Cause::WallLimit { .. } | Cause::NoResult => Blame::CannotTell,
-            // The guest's clock keeps running even if its kernel hangs, or keeps the program from
-            // running.
+            // The guest's clock keeps running even if the guest's kernel hangs or does not let the
+            // program run. Such a kernel therefore causes this failure.
             Cause::TimeLimit => Blame::Kernel,
             Cause::OutOfMemory
             | Cause::Guest(_)

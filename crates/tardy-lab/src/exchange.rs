@@ -77,8 +77,8 @@ pub fn announce_pause(memory: &mut SharedMapping) -> io::Result<()> {
     memory.write_at(0, &header(PAUSE_MAGIC, 0, 0))
 }
 
-/// Returns whether the last thing that the guest announced is that it will stop itself and wait for
-/// a job. `memory` must be at least as long as the header.
+/// Returns whether the guest's latest message is the announcement that it will stop itself and wait
+/// for a job. `memory` must be at least as long as the header.
 #[must_use]
 pub fn is_paused(memory: &[u8]) -> bool {
     memory.starts_with(PAUSE_MAGIC)

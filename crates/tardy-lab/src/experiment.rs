@@ -1,5 +1,5 @@
-//! An experiment: measures every variant in every replica, each in a separate guest. The guests are
-//! distributed over the host's CPUs.
+//! Runs an experiment, which measures every variant in every replica, each in a separate guest. The
+//! guests are distributed over the host's CPUs.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -23,7 +23,7 @@ use super::snapshot::Snapshots;
 use super::variant::Variant;
 use super::watch::WatchSetup;
 
-/// One of several equal parts of an experiment. Each part can run on another machine.
+/// One of several equal parts of an experiment. Each part can run on a different machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
     /// Number of the part, counted from 1.
@@ -88,7 +88,8 @@ pub struct Experiment<'a> {
     pub wall_limit: Duration,
     /// Number of guests that run at the same time.
     pub jobs: usize,
-    /// The cache. Its locks show which of the host's CPUs other labs use.
+    /// The lab's folder in the user's cache. The locks in it show which of the host's CPUs other
+    /// labs use.
     pub cache: &'a Cache,
     /// The snapshots; absent if the guests boot.
     pub snapshots: Option<&'a Snapshots>,
@@ -113,7 +114,7 @@ pub struct Outcome {
     pub folder: PathBuf,
     /// Result of the guest.
     pub result: Result<Provenance, Failure>,
-    /// How the second run compares; absent if there was none.
+    /// How the second run compares with the first; absent if there was no second run.
     pub repetition: Option<Repetition>,
     /// Wall time on the host; if the run was repeated, both runs together.
     pub wall: Duration,
@@ -198,8 +199,8 @@ impl Experiment<'_> {
         outcomes
     }
 
-    /// If this watched guest has also run unwatched before, fails if the samples of the two runs
-    /// differ.
+    /// If the guest is watched, and the same guest has run unwatched before, compares the samples
+    /// of the two runs. Returns a failure if they differ.
     fn compared_with_unwatched(&self, provenance: Provenance) -> Result<Provenance, Failure> {
         if self.watching.is_none() {
             return Ok(provenance);

@@ -66,7 +66,7 @@ pub fn is_guest_init() -> bool {
 /// measurement.
 ///
 /// # Errors
-/// Returns an error if the job cannot be read, or has another task.
+/// Returns an error if the job cannot be read, or if its task is not a measurement.
 pub fn measurement(mut arguments: impl Iterator<Item = OsString>) -> Option<io::Result<Request>> {
     (arguments.nth(1)? == MEASURE).then(|| match read_job()?.task {
         Task::Measure(request) => Ok(*request),
@@ -149,8 +149,8 @@ fn try_run() -> io::Result<()> {
     if let Some(scenario) = &job.scenario {
         std::fs::write(SCENARIO_PATH, scenario)?;
     }
-    // The plugin takes the last clock read before the mark as the program's start, so no other read
-    // may come between this one and the mark.
+    // The plugin uses the last clock read before the mark `BEGIN` as the program's start. So
+    // nothing may read the clock between the next two calls.
     let (count_at_start, started_at) = clocks::read();
     watched::say::<{ watched::BEGIN }>();
     let ending = match (&job.task, missing) {
@@ -292,8 +292,8 @@ fn collect_until_ended(process: u32, deadline: Instant) -> io::Result<Option<End
     Ok(found)
 }
 
-/// Reaps every child, and passes its ID and how it ended to `is_last`, until `is_last` returns true
-/// or the deadline has passed.
+/// Reaps every child that ends, and calls `is_last` with the child's ID and the way in which it
+/// ended. Returns when `is_last` returns true or the deadline has passed.
 fn collect_until(
     deadline: Instant,
     mut is_last: impl FnMut(u32, Ending) -> bool,

@@ -17,7 +17,8 @@ pub const JOB_PATH: &str = "/plan.json";
 pub const SCENARIO_PATH: &str = "/scenario.toml";
 /// The guest's folder that is exported to the host; the guest's program stores its run there.
 pub const OUTPUT_FOLDER: &str = "/run/out";
-/// Name of the guest's kernel symbols in [`OUTPUT_FOLDER`].
+/// Name of the file in [`OUTPUT_FOLDER`] to which the guest copies its kernel symbols
+/// (/proc/kallsyms).
 pub const SYMBOLS_NAME: &str = "kallsyms";
 /// Name of a folder in [`OUTPUT_FOLDER`] and in the run folder. The folder contains the output and
 /// the exit status of a user's program ([`Task::App`], or [`Task::Measure`] of a program).
@@ -113,7 +114,7 @@ pub struct GuestReport {
     pub version: u32,
     /// How the guest's program ended.
     pub ending: Ending,
-    /// The guest's monotonic clock when /init had mounted the kernel's file systems.
+    /// When /init had mounted the kernel's file systems, on the guest's monotonic clock.
     pub booted_at: Nanos,
     /// When the guest's program was started.
     pub started_at: Nanos,
@@ -162,8 +163,8 @@ pub enum Ending {
 }
 
 impl GuestJob {
-    /// Returns this job with only what the guest needs before its snapshot, without its task, time
-    /// limit, loads, delays and scenario.
+    /// Returns a job that contains only what the guest needs before its snapshot: this job without
+    /// its task, time limit, loads, delays and scenario.
     #[must_use]
     pub fn until_pause(&self) -> Self {
         Self {

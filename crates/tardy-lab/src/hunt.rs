@@ -37,7 +37,7 @@ pub struct NoResult(pub String);
 /// Runs programs in guests.
 pub trait Bench: Sync {
     /// Runs the programs one after the other in one guest that starts from the snapshot. Returns
-    /// the result of each program, or why it has no result.
+    /// the result of each program, or why the guest left no result.
     fn run(&self, programs: &[Program]) -> Result<Vec<ProgramResult>, NoResult>;
 }
 
@@ -144,7 +144,7 @@ impl Hunt<'_> {
                 Choice::Guided => mutation::next(&mut random, corpus),
                 Choice::Random => mutation::random_program(&mut random),
             };
-            // Results are found by their programs, so no guest runs a program twice.
+            // A result is looked up by its program, so no guest may run the same program twice.
             if !programs.contains(&program) {
                 programs.push(program);
             }
@@ -161,8 +161,8 @@ mod tests {
     use crate::experiment::Shard;
     use crate::hunt::corpus::tests::{made_result, question};
 
-    /// A simulated guest. In its results, a section is as long as the program's number of timers,
-    /// and the call path depends on the first operation.
+    /// A simulated guest. In its results, a program's section lasts about 1 us for each timer of
+    /// the program, and the call path depends on the program's first operation.
     pub(super) struct MadeBench;
 
     impl Bench for MadeBench {

@@ -72,12 +72,12 @@ impl Injection {
     /// Number of delays if the user gives none.
     pub const COUNT_DEFAULT: u32 = 30;
     /// Time from the start to the first delay. The start is the program's start; for a measurement,
-    /// it is the moment when the measurement has made its files. The first delay comes late enough
-    /// that the probes already run.
+    /// it is the moment when the measurement has made its files. The time is long enough for the
+    /// probes to start before the first delay.
     pub const FIRST_AFTER: Nanos = Nanos::from_secs(1);
 
-    /// Returns when delay number `index` is due, from the start that is described at
-    /// [`Self::FIRST_AFTER`].
+    /// Returns the time from the start to the due time of delay number `index`.
+    /// [`Self::FIRST_AFTER`] states which moment is the start.
     ///
     /// Between two delays, the system has time to settle. Whatever the length of the delays,
     /// successive due times are a whole number of ms plus 24/29 ms apart. So for every period that

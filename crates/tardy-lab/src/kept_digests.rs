@@ -12,7 +12,8 @@ use super::provenance::Provenance;
 /// Name of the cache's folder with the digests.
 const FOLDER: &str = "samples";
 
-/// A watched guest has other samples than the same guest had when it was not watched.
+/// The samples of a watched guest differ from those that the same guest had when it was not
+/// watched.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "with --watch, the guest's samples ({found}) differ from those without --watch ({kept}): \

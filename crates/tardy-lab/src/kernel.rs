@@ -209,8 +209,8 @@ pub enum KernelError {
 }
 
 /// Finds the kernel. With `refresh`, searches the package sources again even if the cache has
-/// stored which package to use. Calls `warn` for each list of packages that was used although
-/// fetching a newer one failed.
+/// stored which package to use. If fetching newer package lists fails, but old lists exist, uses
+/// these and calls `warn`.
 ///
 /// # Errors
 /// Returns [`KernelError`].

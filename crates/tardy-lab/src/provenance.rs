@@ -28,7 +28,7 @@ const VIRTUAL_TIME: &str = "virtual time: every instruction takes the same time,
 const HOST_TIME: &str = "a virtual machine on the host's clock: every figure includes the host's \
                          own delays, and no run repeats exactly";
 
-/// Returns a sentence on what figures mean that were measured on this machine.
+/// Returns a sentence that explains the meaning of figures that were measured on this machine.
 #[must_use]
 pub fn meaning(machine: &Machine) -> &'static str {
     match machine.accelerator {

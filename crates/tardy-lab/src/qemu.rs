@@ -30,7 +30,7 @@ pub enum QemuError {
     Missing {
         /// QEMU's program.
         program: &'static str,
-        /// The packages that contain the program: Debian's and Fedora's.
+        /// Name of the package that contains the program: first in Debian, then in Fedora.
         packages: (&'static str, &'static str),
     },
     /// QEMU is installed, but does not work.
@@ -105,7 +105,7 @@ pub struct Boot<'a> {
     pub plugin: Plugin,
 }
 
-/// What the plugin does, which is in the guest's folder.
+/// What QEMU's plugin does. The plugin is a file in the guest's folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plugin {
     /// The guest runs without the plugin.

@@ -17,8 +17,8 @@ use super::injection::{Context, InjectedDelay, LOG_PATH, parse_log};
 /// longer by the time from disabling to the first clock read, and by the time from the last clock
 /// read to enabling.
 pub const LONGER_NS_MAX: i64 = 1_500;
-/// The same, for a delay in a softirq. In this case, the section is the whole pass over the pending
-/// softirqs, in which the kernel also serves other softirqs.
+/// By how much a section may be longer than a delay in a softirq. In this case, the section is the
+/// kernel's whole pass over the pending softirqs, so it includes the time of other softirqs.
 pub const LONGER_PASS_NS_MAX: i64 = 20_000;
 /// Suffix in the names of the functions that belong to the module.
 const MODULE: &str = "[tardy_inject]";
@@ -40,13 +40,13 @@ pub struct SeenDelays {
     /// Delays that the module made.
     pub made: usize,
     /// Lengths in ns of the sections that have the delays' kind and minimum length, in order of
-    /// time. Except for softirqs, these are only the sections that the module started. If delays in
-    /// this context are not sections on this kernel, these are all sections that the module
-    /// started; if the plugin is right, there are none.
+    /// time. Unless the delays are in softirqs, these are only the sections that the module
+    /// started. If delays in the run's context are not sections on the run's kernel, these are all
+    /// sections that the module started; if the plugin is right, there are none.
     pub sections: Vec<i64>,
     /// For each delay that has a section: by how many ns the section is longer than the delay.
     pub longer: Vec<i64>,
-    /// Whether delays in this context are sections on this kernel.
+    /// Whether delays in the run's context are sections on the run's kernel.
     pub are_sections: bool,
     /// By how much a section may be longer than its delay, in ns.
     pub longer_ns_max: i64,

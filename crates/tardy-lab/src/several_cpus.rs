@@ -2,9 +2,9 @@
 //! and no disk.
 //!
 //! The guest uses the host's clock, and the guest's CPUs share the CPUs of the host, so times
-//! measured in the guest are meaningless. Tests check with this guest that tardy measures such a
-//! machine, and accounts for every due time. They also check what happens to a run whose machine
-//! fails.
+//! measured in the guest are meaningless. Tests use this guest to check that tardy can measure a
+//! machine with several CPUs, and that it accounts for every due time. They also check what happens
+//! to a run if the machine fails.
 
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -112,7 +112,7 @@ pub fn run(guest: Guest<'_>, arguments: &[&str]) -> Result<GuestResult, GuestErr
     start(guest, arguments)?.finish()
 }
 
-/// Boots the guest, which runs the tool there with `arguments`.
+/// Boots the guest, in which the tool runs with `arguments`, and does not wait for the result.
 ///
 /// # Errors
 /// Returns [`GuestError::Files`].

@@ -7,8 +7,8 @@
 //! its job later, through the shared memory, so a snapshot does not depend on what is measured.
 //!
 //! The state from which a run starts is one of the run's inputs. Two runs from the same snapshot
-//! with the same job give the same samples. A run that boots gives other samples than a run from a
-//! snapshot, just as another replica does.
+//! with the same job give the same samples. A run that boots gives samples that differ from those
+//! of a run from a snapshot, just as the samples of two replicas differ.
 //!
 //! While a guest boots for a snapshot, QEMU does not use the lock of record and replay, because a
 //! recording machine cannot save its state.
@@ -162,8 +162,7 @@ impl Snapshots {
         read(&self.folder.join(inputs.as_str()))
     }
 
-    /// Removes the snapshots that were not used for the longest time, until the others fit into the
-    /// disk budget.
+    /// Removes the least recently used snapshots, until the others fit into the disk budget.
     fn make_room(&self, now: SystemTime) {
         let entries = std::fs::read_dir(&self.folder)
             .into_iter()
@@ -217,8 +216,8 @@ fn read(folder: &Path) -> Option<Snapshot> {
     })
 }
 
-/// Boots the guest until it stops itself, and writes the machine's state. Of everything that this
-/// leaves in the boot's folder, only the state remains.
+/// Boots the guest, waits until it stops itself, and writes the machine's state to a file in the
+/// boot's folder. Then removes all other files from this folder.
 fn make(
     qemu: &Qemu,
     boot: &Boot<'_>,
@@ -273,8 +272,9 @@ fn make(
 }
 
 impl Snapshot {
-    /// Resumes the machine with a job, in the boot's folder, which contains the same initial file
-    /// system. Returns how the machine ended, and the time until the guest resumed.
+    /// Resumes the machine and gives it the job. QEMU runs in the boot's folder, which contains the
+    /// initial file system that the snapshot was made from. Returns how the machine ended, and the
+    /// time until the guest resumed.
     ///
     /// # Errors
     /// Returns [`SnapshotError`].
@@ -291,8 +291,8 @@ impl Snapshot {
         Ok((machine.wait_for_end(&PANICKED)?, restored))
     }
 
-    /// Resumes the machine with a job, in the boot's folder, which contains the same initial file
-    /// system.
+    /// Resumes the machine in the boot's folder and gives it the job. The folder contains the
+    /// initial file system that the snapshot was made from.
     pub(super) fn resume(
         &self,
         qemu: &Qemu,

@@ -100,8 +100,9 @@ pub fn virtual_time_until(moment: Nanos, report: &GuestReport) -> Result<Nanos, 
 }
 
 impl Guest<'_> {
-    /// Boots the guest of the run with the inputs `recorded` in `folder`. Stops its machine when
-    /// this virtual time has passed since the start of the guest's program.
+    /// Boots the guest of an earlier run again, in `folder`; `recorded` are the inputs of that run.
+    /// Stops the guest's machine when the virtual time `time` has passed since the start of the
+    /// guest's program.
     ///
     /// # Errors
     /// Returns [`StopError`].

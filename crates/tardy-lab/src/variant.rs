@@ -8,7 +8,7 @@ use super::kernel::Kernel;
 /// One column of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Variant {
-    /// The name that the variant has in tables, and that its folder has.
+    /// The name of the variant in tables, and of its folder.
     pub name: String,
     /// The kernel to boot.
     pub kernel: Kernel,
@@ -46,8 +46,9 @@ impl Variant {
     }
 }
 
-/// Returns the name in a form that fits into a path: at most 80 characters, with `_` in place of
-/// awkward ones, and without dots at the start.
+/// Returns the name in a form that fits into a path: at most 80 characters, without dots at the
+/// start, and with `_` in place of each character other than ASCII letters, digits, `.`, `-`, `+`
+/// and `=`.
 fn folder_name(name: &str) -> String {
     const LENGTH_MAX: usize = 80;
     let plain = |c: char| {
@@ -61,8 +62,9 @@ fn folder_name(name: &str) -> String {
     name.trim_start_matches('.').to_owned()
 }
 
-/// Makes the names of variants unique: if names are equal, adds the kernels' versions; if these are
-/// equal, too, adds digests, or else numbers.
+/// Makes the names of variants unique. If several variants have the same name, adds the version of
+/// the kernel to each name; if several of these variants have the same version, adds the kernel's
+/// digest instead. If several of them have the same kernel, adds a number instead.
 pub fn make_names_unique(variants: &mut [Variant]) {
     let names: Vec<String> = variants
         .iter()

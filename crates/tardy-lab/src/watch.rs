@@ -98,8 +98,8 @@ pub fn check(machine: &Machine) -> Result<(), WatchError> {
 pub struct WatchSetup {
     library: PathBuf,
     cache: Cache,
-    /// Number of the worst samples of each phase for which the plugin stores the code that was
-    /// executed before them.
+    /// For this many of the worst samples of each phase, the plugin stores the code that was
+    /// executed before the sample.
     worst: u32,
 }
 
@@ -130,8 +130,8 @@ impl WatchSetup {
         })
     }
 
-    /// Sets for how many of the worst samples of each phase the plugin stores the code that was
-    /// executed before them.
+    /// Sets the number of samples for which the plugin stores the code that was executed before the
+    /// sample. The plugin does so for the worst samples of each phase.
     #[must_use]
     pub fn with_worst(self, worst: u32) -> Self {
         Self { worst, ..self }
@@ -183,7 +183,8 @@ impl WatchSetup {
         boot: impl FnOnce(&GuestJob, &Path) -> Result<(), String>,
     ) -> Result<KernelSymbols, WatchError> {
         let key = key(variant, job, added).map_err(file_error(&variant.kernel.image))?;
-        // Several guests of a kernel start at once, but only one boots for the symbols.
+        // Several guests with the same kernel start at the same time, but only one of them needs to
+        // boot the kernel for its symbols.
         let _lock = self.cache.lock(&format!("symbols-{}", key.as_str()))?;
         let kept = self.cache.folder("symbols")?.join(key.as_str());
         if let Ok(text) = fs::read_to_string(&kept) {

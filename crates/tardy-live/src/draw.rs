@@ -46,7 +46,8 @@ impl Look {
 const WIDE: u16 = 110;
 /// Minimum and maximum number of lines of a chart, including its title and axis.
 const CHART_LINES: (u16, u16) = (4, 12);
-/// Minimum number of lines of a chart, if the table can still have its own minimum.
+/// Minimum number of lines of a chart on a screen that also has room for the table's minimum. On
+/// smaller screens, the minimum in [`CHART_LINES`] applies.
 const CHART_LINES_WANTED: u16 = 6;
 /// Number of lines above the table, and number of lines that list the keys.
 const HEAD_LINES: u16 = 3;

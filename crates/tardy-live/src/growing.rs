@@ -91,8 +91,8 @@ impl GrowingFolder {
         self.series.iter().map(|series| series.place).sum()
     }
 
-    /// Opens the series whose files have got their headers since the last call, and those that the
-    /// run moved.
+    /// Opens each series whose file has received its header since the last call, and each series
+    /// whose file the run has moved.
     fn open_series(&mut self, record: &RunRecord) {
         let samples = record
             .samples_folder
@@ -107,7 +107,8 @@ impl GrowingFolder {
             if known.as_ref().is_some_and(|known| known.path == path) {
                 continue;
             }
-            // If a series file has no header yet, it is tried again at the next poll.
+            // A series file without a header cannot be opened yet. The next poll tries to open it
+            // again.
             let Ok(file) = SeriesFile::open(&path) else {
                 continue;
             };

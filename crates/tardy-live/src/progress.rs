@@ -86,8 +86,8 @@ impl RunProgress {
     }
 }
 
-/// Returns the loads of the last phase. If a load has several parts, adds up their work. Loads that
-/// have reported no work are left out, as they are in the folder of another process's run.
+/// Returns the loads of the last phase. If a load has several parts, adds up their work. Leaves out
+/// loads whose work is not in the record, for example in the folder of another process's run.
 fn loads(record: &RunRecord, now: Nanos) -> Vec<LoadProgress> {
     let Some(phase) = record.phases.len().checked_sub(1) else {
         return Vec::new();

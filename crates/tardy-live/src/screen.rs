@@ -66,7 +66,7 @@ pub(crate) struct Screen {
     paused: Option<Box<Content>>,
     /// Index of the series whose charts are shown; absent if the charts show all series together.
     pub(crate) selected: Option<usize>,
-    /// Whether the screen has asked whether the run should stop, and waits for the answer.
+    /// Whether the screen has asked the user if the run should stop, and waits for the answer.
     pub(crate) is_asking: bool,
     /// Whether the user has stopped the run.
     pub(crate) is_ending: bool,

@@ -63,9 +63,9 @@ fn child(status: &str, parent: i32) -> Option<i32> {
         .ok()
 }
 
-/// Returns the CPU time of this process's living descendants, and of processes that these have
-/// reaped, in user mode and in the kernel. Leaves out the children that this process has reaped.
-/// Returns zero if /proc is not mounted.
+/// Returns the CPU time of this process's living descendants, first in user mode, then in the
+/// kernel. Includes the time of processes that the descendants have reaped. Leaves out children
+/// that this process has reaped. Returns zero if /proc is not mounted.
 #[must_use]
 pub(crate) fn living_cpu_time() -> (Nanos, Nanos) {
     cpu_time_below(Path::new("/proc"), tick_length(&Root::system()))

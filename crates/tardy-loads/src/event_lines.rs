@@ -92,7 +92,7 @@ impl EventLines {
                     return String::new();
                 }
                 // A worker on several CPUs may use more than 100 % of one CPU, so its line also
-                // states their number.
+                // states the number of these CPUs.
                 let summed = self
                     .cpus
                     .iter()

@@ -2,8 +2,8 @@
 //! processes of loads, so that none of them outlives the measuring process.
 //!
 //! The measuring process never forks, because copy on write would cause page faults in its locked
-//! memory, and it may die at any moment. Before it starts any thread, it therefore starts its own
-//! binary as one more process:
+//! memory. It may also die at any moment, and the loads must then end. Before it starts any thread,
+//! it therefore starts its own binary as one more process:
 //!
 //! ```text
 //! tardy (measures)  --commands, one JSON line each-->  guardian  --the same lines-->  init  --plan; end of input = stop-->  workers
@@ -11,15 +11,15 @@
 //! ```
 //!
 //! - The *guardian* has a separate session, so that Ctrl-C at the terminal does not end loads
-//!   before the tool ends. The guardian makes a PID namespace. If the guardian may not make a PID
-//!   namespace alone, it makes a user namespace around it. The end of the guardian's input means
-//!   that the tool is gone. The guardian then kills the init, waits until the kernel has ended all
-//!   processes of the namespace, undoes the changes of loads, and ends.
+//!   before the tool ends. The guardian makes a PID namespace. If it lacks the right to do so, it
+//!   makes a user namespace and, inside it, the PID namespace. The end of the guardian's input
+//!   means that the tool is gone. The guardian then kills the init, waits until the kernel has
+//!   ended all processes of the namespace, undoes the changes of loads, and ends.
 //! - The *init* is the first process of that namespace. The init starts workers, restarts those
 //!   that die, reaps processes, and reports. When it ends, the kernel ends every process of the
 //!   namespace, and thereby their mount and network namespaces. The init ends when its input ends.
-//!   PR_SET_PDEATHSIG ends it when the guardian is killed, so no process is left even if SIGKILL
-//!   ends both the tool and the guardian.
+//!   With PR_SET_PDEATHSIG, the kernel also ends the init when the guardian is killed, so no
+//!   process is left even if SIGKILL ends both the tool and the guardian.
 //! - If no namespace is available, each process is tied to its parent by PR_SET_PDEATHSIG, and the
 //!   guardian, as their subreaper, kills the remaining ones. Processes that a user's own command
 //!   forks and abandons can then survive a SIGKILL of both the tool and the guardian;

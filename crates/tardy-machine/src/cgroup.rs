@@ -21,9 +21,9 @@ const CAP_SYS_NICE: u32 = 23;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CgroupLimits {
-    /// The group's path for each controller (`cpu`, `cpuset`, `memory`). If `/proc/self` does not
-    /// show the group of a controller or where its files are mounted, the controller is missing
-    /// here, and its limit below is absent.
+    /// The group's path for each controller (`cpu`, `cpuset`, `memory`). `/proc/self` may not show
+    /// a controller's group, or may not show where the files of this group are mounted. The
+    /// controller is then missing here, and its limits below are absent.
     pub groups: BTreeMap<String, String>,
     /// The tightest quota of CPU time in the group and its ancestors; absent if none of them has a
     /// quota.
@@ -124,8 +124,8 @@ pub fn why_no_real_time(root: &Root, error: &std::io::Error) -> String {
 /// Returns whether the kernel refuses real-time policies because this process is in a group of
 /// version 2. Such a group has no file for a budget (kernel/sched/core.c, `rt_group_files`), so its
 /// budget stays 0. A group has `cpu.weight` if the `cpu` controller is enabled for it; the root
-/// group never has this file. Without the right to use any priority, the kernel refuses for this
-/// reason first.
+/// group never has this file. If the process lacks the right to use any priority, the kernel
+/// refuses because of the missing right, so the result is false.
 fn is_without_budgets(root: &Root) -> bool {
     let may_use_any_priority = || {
         let status = root.read("proc/self/status").ok()?;

@@ -228,9 +228,9 @@ pub struct Check {
     pub name: &'static str,
     /// The check's importance for each profile.
     pub weight: Weight,
-    /// The files that the check needs, below the root. In a name, `*` matches any text; of the
-    /// alternatives in `a|b`, one file suffices. If a file exists but cannot be read, the check
-    /// never reports a good setting.
+    /// The files that the check needs, below the root. In a name, `*` matches any text. `a|b` means
+    /// that one of the two files is enough. If a file exists but cannot be read, the check never
+    /// reports a good setting.
     pub reads: &'static [&'static str],
     /// Why the setting matters, worded as the end of a sentence.
     pub why: &'static str,
@@ -257,8 +257,8 @@ pub enum State {
     },
     /// Informative: only the user can judge whether the setting is good.
     Noted { current: String },
-    /// The check does not apply, because the kernel, the machine or the profile does not have the
-    /// thing that it checks.
+    /// The check does not apply, because what it checks does not exist in this kernel, on this
+    /// machine or for this profile.
     NotApplicable {
         /// The reason.
         because: String,
@@ -373,7 +373,8 @@ impl Check {
     }
 }
 
-/// Returns the check's state, whether it was returned as `Ok` or as `Err`.
+/// Returns the state that `state` holds. A check returns `Err` if it cannot continue, but this
+/// error is a state, too.
 fn either(state: Result<State, State>) -> State {
     state.unwrap_or_else(|state| state)
 }

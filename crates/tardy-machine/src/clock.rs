@@ -5,12 +5,14 @@ use tardy_core::units::Nanos;
 
 use super::root::Root;
 
-/// A word that the lab adds to a guest's kernel command line. The lab adds it if the guest's clock
-/// advances with the number of executed instructions, which cannot be seen from inside the guest.
+/// A word that the lab adds to a guest's kernel command line. It means that the guest's clock
+/// advances with the number of executed instructions. A program inside the guest could not find
+/// this out otherwise.
 pub const VIRTUAL_CLOCK_MARK: &str = "tardy.clock=virtual";
 
-/// Start of a word in which the lab states how much virtual time each instruction takes. The
-/// guest's clock, divided by this time, is the number of executed instructions.
+/// Start of a word on a guest's kernel command line. In this word, the lab states how much virtual
+/// time each instruction takes. The guest's clock, divided by this time, is the number of executed
+/// instructions.
 pub const INSTRUCTION_MARK: &str = "tardy.instruction_ns=";
 
 /// Returns the virtual time of one instruction in a guest of the lab whose clock counts

@@ -41,9 +41,9 @@ const DEBUG_BYTES_MAX: u64 = 64 << 20;
 impl ContextSwitches {
     /// Reads the first available source; `None` if there is none.
     ///
-    /// To write the debug file, the kernel takes the run-queue lock of every CPU with interrupts
-    /// off (`print_cfs_rq` in kernel/sched/debug.c). So read the file only before and after a
-    /// measurement.
+    /// When somebody reads the debug file, the kernel takes the run-queue lock of one CPU after the
+    /// other, with interrupts off (`print_cfs_rq` in kernel/sched/debug.c). So read the file only
+    /// before and after a measurement.
     #[must_use]
     pub fn read(root: &Root) -> Option<Self> {
         let schedstat = root

@@ -34,8 +34,8 @@ pub fn join_process(folder: &Path) -> io::Result<()> {
     std::fs::write(folder.join("cgroup.procs"), "0")
 }
 
-/// Checks whether a group can be made by making one and removing it. Only an attempt shows this,
-/// because groups can be delegated to any user.
+/// Checks whether the control group `group` can be made: makes it and removes it again. Only an
+/// attempt shows this, because groups can be delegated to any user.
 ///
 /// # Errors
 /// Returns the errors of mkdir(2) and rmdir(2).
@@ -60,8 +60,8 @@ pub fn cpuset(folder: &Path) -> Option<CpuList> {
         .filter(|cpus| !cpus.is_empty())
 }
 
-/// Runs `work` on a thread in the group, and returns its result. For example, `work` can find how
-/// the group's cpuset limits a thread.
+/// Runs `work` on a thread in the group, and returns its result. For example, `work` can find out
+/// to which CPUs the group limits its threads.
 ///
 /// # Errors
 /// Fails as [`join_thread`] does.

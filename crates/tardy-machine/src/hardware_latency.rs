@@ -1,6 +1,6 @@
-//! Time that hardware and firmware take, measured by the kernel's hwlat detector: a loop with
-//! interrupts off, on one CPU after the other (Documentation/trace/hwlat_detector.rst). The
-//! detector runs in a separate trace instance.
+//! Finds how long hardware and firmware stop the CPUs. The kernel's hwlat detector measures this:
+//! it runs a loop with interrupts off on one CPU after the other, and looks for gaps
+//! (Documentation/trace/hwlat_detector.rst). The detector runs in a separate trace instance.
 
 use std::fs;
 use std::io;
@@ -36,8 +36,8 @@ pub struct HardwareLatency {
     pub longest: Nanos,
 }
 
-/// Runs the detector on one CPU of `cpus` after the other. Interrupts are off on a CPU during its
-/// test.
+/// Runs the detector on the CPUs of `cpus`, one after the other, for `span` in total. Interrupts
+/// are off on a CPU during its test.
 ///
 /// # Errors
 /// Returns a [`DetectorError`] if the detector did not run.
@@ -83,8 +83,8 @@ impl Drop for Instance {
     }
 }
 
-/// Stops the detector. The tracer stays selected, because a change would empty the buffer with the
-/// samples.
+/// Stops the detector. The tracer stays selected, because selecting another one would empty the
+/// buffer with the samples.
 fn stop(instance: &Path) {
     let _ = fs::write(instance.join("tracing_on"), "0");
 }

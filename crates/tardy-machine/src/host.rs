@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use tardy_sys::disk::{self, Room};
 
-/// The share of a file system that stays free for logs and the run itself is one tenth, within the
-/// limits below.
+/// One tenth of a file system stays free for logs and for the run itself, but not less than the
+/// minimum and not more than the maximum below.
 const DISK_FLOOR_PART: u64 = 10;
 const DISK_FLOOR_MIN: u64 = 256 << 20;
 const DISK_FLOOR_MAX: u64 = 4 << 30;
@@ -32,8 +32,8 @@ pub struct Host {
 }
 
 impl Host {
-    /// Describes this machine. Scratch files go to `TMPDIR`, otherwise to /var/tmp (on a disk),
-    /// otherwise to /tmp.
+    /// Describes this machine. The scratch folder is `TMPDIR` if this is set to a folder, otherwise
+    /// /var/tmp (usually on a disk) if it exists, otherwise /tmp.
     #[must_use]
     pub fn of_this_machine() -> Self {
         let scratch = std::env::var_os("TMPDIR")

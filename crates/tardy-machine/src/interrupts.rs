@@ -27,8 +27,8 @@ pub struct Interrupts {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InterruptLine {
-    /// The number of a device's interrupt, or letters (`LOC`, `IPI0`) for an interrupt of the CPU
-    /// itself.
+    /// The interrupt's number if a device raises it; letters such as `LOC` or `IPI0` if the CPU
+    /// itself does.
     pub label: String,
     /// Names of the chip, the trigger and the handlers, or the meaning of the letters; may be
     /// empty.

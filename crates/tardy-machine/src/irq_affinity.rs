@@ -25,8 +25,8 @@ pub struct IrqState {
     pub allowed: CpuList,
     /// The CPUs to which the interrupt is delivered, if the kernel reports them.
     pub effective: Option<CpuList>,
-    /// Whether the file has a write bit. Recent kernels omit it for interrupts whose affinity only
-    /// the kernel sets.
+    /// Whether `smp_affinity_list` has a write bit in its file mode. Recent kernels omit this bit
+    /// if only the kernel may set the interrupt's affinity.
     pub writable: bool,
     /// The full path of `smp_affinity_list`.
     pub path: PathBuf,
@@ -69,8 +69,8 @@ pub struct StayingIrq {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum Refusal {
-    /// EIO, EPERM, or no write bit: the interrupt belongs to a CPU, or the kernel distributes it
-    /// over the queues of a device.
+    /// EIO, EPERM, or no write bit: the interrupt belongs to one CPU, or to a queue of a device.
+    /// The kernel itself spreads the interrupts of such queues over the CPUs.
     #[error(
         "the kernel manages this interrupt's affinity: boot with isolcpus=managed_irq,... or give \
          the device fewer queues"
@@ -103,9 +103,11 @@ pub enum Refusal {
 /// What happened when a move was undone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RestoreOutcome {
-    /// The old value was already in place.
+    /// The old value is in place: either it was still there, or it replaced the value that the move
+    /// had written.
     Done,
-    /// The old value was written over this value. Another process had written this value.
+    /// The old value is in place again. It replaced this value, which another process had written
+    /// after the move.
     Over(CpuList),
     /// The interrupt no longer exists.
     Gone,
@@ -140,8 +142,9 @@ fn read_one(root: &Root, irq: u32) -> Option<IrqState> {
 }
 
 impl IrqPlan {
-    /// Creates a plan that moves every interrupt that may reach `freed` to its other allowed CPUs.
-    /// If an interrupt has no other allowed CPU, it moves to all CPUs of `online` outside `freed`.
+    /// Creates a plan for the interrupts that may reach the CPUs in `freed`. The plan moves each of
+    /// them to the rest of its allowed CPUs. If none of these is online, the interrupt moves to all
+    /// CPUs of `online` outside `freed`.
     ///
     /// Interrupts that no driver has requested never occur, so they are left alone.
     #[must_use]
@@ -162,8 +165,8 @@ impl IrqPlan {
                 beside
             };
             let refusal = if !state.writable {
-                // An interrupt that cannot be moved is not listed if it is delivered to other CPUs,
-                // because it then does not disturb the freed CPUs.
+                // An interrupt that cannot be moved disturbs the freed CPUs only if the kernel
+                // delivers it to one of them. Otherwise the plan does not list it.
                 let elsewhere = |cpus: &CpuList| !cpus.iter().any(|cpu| freed.contains(cpu));
                 if state.effective.as_ref().is_some_and(elsewhere) {
                     continue;
@@ -239,8 +242,8 @@ fn current(path: &Path) -> Result<CpuList, Refusal> {
 }
 
 fn write(path: &Path, cpus: &CpuList) -> Result<(), Refusal> {
-    // The file is not created if it is missing, because in a fake /proc of a test that would look
-    // like success.
+    // A missing file must cause an error. If it were created, a test with a fake /proc would take
+    // the write for a success.
     let mut file = OpenOptions::new()
         .write(true)
         .truncate(true)

@@ -3,14 +3,14 @@
 //! the change.
 //!
 //! Changes that are undone together share a journal file, which is removed after everything is
-//! restored. The process locks the file as long as it runs. A process ID would not identify the
-//! process, because a process in another container, or on another host, may use the same folder. A
-//! reboot resets kernel settings, so from a journal of an earlier boot, only the changes to folders
-//! are undone.
+//! restored. The process locks the file as long as it runs. A process ID alone would not identify
+//! the process: a process in another container or on another host may use the same folder, and have
+//! the same ID. A reboot resets kernel settings, so from a journal of an earlier boot, only the
+//! changes to folders are undone.
 //!
-//! All scratch folders are made by one function, which journals them first. If other code made such
-//! a folder, no journal would list it, and the folder could stay behind with a guest's snapshot of
-//! 90 MB.
+//! All scratch folders are made by one function, which journals them first. A folder made in
+//! another way would be in no journal. After a kill it would stay, perhaps with a guest's snapshot
+//! of 90 MB in it.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -50,7 +50,7 @@ pub struct Entries {
     pub loads: Vec<Undo>,
 }
 
-/// A journal whose changes have been made and not undone.
+/// A journal of changes that are not undone yet.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
@@ -135,7 +135,7 @@ impl Journal {
         undo(&self.path, &self.entries, Claim::Own)
     }
 
-    /// Removes the journal and restores nothing; for changes that were never made.
+    /// Removes the journal without restoring anything. Call this if the changes were never made.
     pub fn withdraw(mut self) {
         self.is_undone = true;
         let _ = fs::remove_file(&self.path);
@@ -185,7 +185,7 @@ fn create(folder: &Path, entries: &Entries) -> io::Result<(File, PathBuf)> {
         }
         let _ = fs::remove_file(&part);
         if matches!(written, Some(Err(_))) {
-            // The file may have been renamed already.
+            // `fill` may have failed after it renamed the file.
             let _ = fs::remove_file(&path);
         }
         written.transpose()?;
@@ -381,8 +381,8 @@ pub fn left_behind(folder: &Path, root: &Root) -> io::Result<Leftovers> {
             continue;
         };
         if rest.ends_with(PART) {
-            // If the process that wrote this journal has ended, it ended before it made its
-            // changes.
+            // A process makes its changes only after it has renamed its journal. So if the process
+            // has ended, it made no changes, and its temporary file can be removed.
             let writer = rest
                 .split('-')
                 .next()
@@ -445,7 +445,8 @@ fn lock(path: &Path) -> io::Result<Option<File>> {
         tries += 1;
         thread::sleep(LOCK_PAUSE);
     }
-    // If the file system has no locks, the journal is undone without a lock.
+    // Any other error means that the file system has no locks. The journal is then undone without a
+    // lock.
     let (locked, there) = (file.metadata()?, fs::symlink_metadata(path)?);
     let is_same = (locked.dev(), locked.ino()) == (there.dev(), there.ino());
     Ok(is_same.then_some(file))

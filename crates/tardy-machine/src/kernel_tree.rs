@@ -81,7 +81,7 @@ fn packaged_source(folder: &Path) -> Option<PathBuf> {
         .ok()?
         .filter_map(Result::ok)
         .map(|entry| entry.path());
-    // The numbers of the versions are compared, because 6.12 is newer than 6.9.
+    // Versions are compared as numbers, not as text, because 6.12 is newer than 6.9.
     let version = |path: &Path| -> Option<Vec<u32>> {
         let name = path.file_name()?.to_str()?;
         let numbers = name.strip_prefix("linux-source-")?.split('.');
@@ -111,8 +111,9 @@ fn check_tree(tree: &Path, flag: &str) -> Result<(), Unsupported> {
             "give the top folder of a kernel's source",
         ));
     }
-    // The kernel's Makefile refuses to build a tree that was configured or built in place into
-    // another folder, and cleaning the tree would write to it.
+    // If a tree was configured or built in place, the kernel's Makefile refuses to build it into
+    // another folder. The tree would have to be cleaned, but tardy does not write to the user's
+    // tree.
     if tree.join(".config").exists() || tree.join("include/config").exists() {
         return Err(Unsupported::new(
             format!("a clean kernel tree ({shown} is from an earlier build)"),

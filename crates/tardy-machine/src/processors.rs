@@ -1,9 +1,9 @@
 //! Divides the CPUs into those reserved for real-time work and the housekeeping CPUs.
 //!
-//! A process cannot rely on the affinity that its shell passes on: with `isolcpus=`, the first
-//! process, and so every shell, runs off the isolated CPUs, where real-time tasks run. So a thread
-//! requests all CPUs from the kernel, and reads back its actual affinity, which a control group's
-//! cpuset still limits.
+//! A process cannot rely on the affinity that it inherits from its shell. With `isolcpus=`, the
+//! first process, and so every shell, is kept off the isolated CPUs, but real-time tasks run on
+//! exactly these. So a thread requests all CPUs from the kernel, and reads back its actual
+//! affinity, which a control group's cpuset still limits.
 //!
 //! By default, the CPUs reserved for real-time work are measured, unless the user has restricted
 //! the process to other CPUs. Loads and the tool's own threads stay on the housekeeping CPUs.
@@ -87,8 +87,8 @@ impl Processors {
         }
     }
 
-    /// Returns whether the CPUs on which this process was started lack a housekeeping CPU.
-    /// `isolcpus=` never removes a housekeeping CPU, so the user must have done so.
+    /// Returns whether this process was started without at least one of the housekeeping CPUs.
+    /// `isolcpus=` never excludes a housekeeping CPU, so the user must have excluded it.
     #[must_use]
     pub fn is_restricted(&self) -> bool {
         !self.housekeeping().minus(&self.own).is_empty()
@@ -107,10 +107,10 @@ impl Processors {
     }
 
     /// Returns the CPUs on which the tool's own threads run while the CPUs in `measured` are
-    /// measured. The candidates are the unmeasured CPUs on which this process was started; if some
-    /// of them are housekeeping CPUs, only those. If there are no candidates, and the process was
-    /// started only on reserved CPUs, returns the unmeasured housekeeping CPUs; otherwise returns
-    /// none.
+    /// measured. These are the unmeasured CPUs on which this process was started, or only the
+    /// housekeeping CPUs among them, if there are any. If there is no such CPU, and the process was
+    /// started only on reserved CPUs, returns the unmeasured housekeeping CPUs. Otherwise returns
+    /// an empty list.
     #[must_use]
     pub fn beside(&self, measured: &CpuList) -> CpuList {
         let housekeeping = self.housekeeping();
@@ -165,7 +165,7 @@ mod tests {
             (V2, vec![of_partition], Some("3-4")),
             (V2, vec![none_at_boot, of_partition], Some("3-4")),
             (V2, vec![of_boot, of_partition], Some("2-4")),
-            // This is the case of `tardy doctor --root` if the user did not copy the other
+            // `tardy doctor --root` finds no list of mounts if the user did not copy the other
             // machine's /proc.
             ("", vec![of_boot, of_partition], Some("2-4")),
             (V1, vec![of_boot], Some("2")),

@@ -86,8 +86,8 @@ impl ProgramWatch {
                     .ok()
             })
         };
-        // /proc does not list a folder for each thread, but the folder of a thread can be opened by
-        // the thread's number.
+        // A listing of /proc shows only processes, but /proc/NUMBER can also be opened with the
+        // number of a thread.
         let slack = |thread: &Task| {
             Some((
                 thread.thread,

@@ -44,7 +44,8 @@ impl Softirqs {
         }
     }
 
-    /// Returns the counts that increased since `before` and by how much, for CPUs in both readings.
+    /// Returns by how much the counts increased since `before`, for the CPUs in both readings.
+    /// Counts that did not increase are left out.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let kinds = self.kinds.iter().filter_map(|(kind, counts)| {

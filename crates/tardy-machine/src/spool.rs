@@ -60,8 +60,8 @@ impl Spool {
             samples,
         };
         let journal = Journal::write(journals, root, Vec::new(), vec![undo])?;
-        // On a file system that stores no owners, a later start could not verify who owns the
-        // folder, and would not move its samples.
+        // If the file system stores no owners, the check fails. A later start could not verify who
+        // owns the folder, and would not move its samples.
         let check = || private_folder::open(&path).inspect_err(|_| drop(fs::remove_dir(&path)));
         match private_folder::make_new(&path).and_then(|()| check()) {
             Ok(_) => Ok(Self { path, journal }),

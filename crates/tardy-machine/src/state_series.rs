@@ -51,9 +51,9 @@ pub struct StateReader {
 }
 
 impl StateReader {
-    /// Opens the files. If a file is missing, its value is absent from the samples until the file
-    /// exists. Frequencies, thermal counts and control groups are read only if their files exist
-    /// during this call.
+    /// Opens the files. If a file is missing, its value is absent from the samples until somebody
+    /// creates the file. Frequencies, thermal counts and control groups are an exception: if their
+    /// files do not exist during this call, they are never read.
     #[must_use]
     pub fn open(root: &Root, options: &StateOptions) -> Self {
         let file = |path: String| KeptFile::new(root.path(path));

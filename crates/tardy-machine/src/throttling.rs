@@ -1,5 +1,5 @@
-//! Rules by which the kernel or the CPU stops a runnable task: real-time throttling and the fair
-//! server, which stop it for a known time, and throttling of a hot CPU.
+//! Two ways in which a runnable task is stopped. The scheduler stops real-time tasks for a known
+//! time (real-time throttling, the fair server and the ext server). A hot CPU throttles itself.
 //!
 //! Sources: Documentation/scheduler/sched-rt-group.rst and sched-deadline.rst;
 //! `sysctl_sched_rt_runtime` in kernel/sched/rt.c; the fair server in kernel/sched/debug.c and
@@ -112,9 +112,9 @@ pub struct ThrottlingGap {
     pub gap: Nanos,
 }
 
-/// If a latency and a gap differ by at most this percentage of the gap, the gap can have caused the
-/// latency. The first wake-up that is due in the gap waits until the gap ends: for the whole gap,
-/// minus at most one period of the probe, plus other delays.
+/// A latency can be caused by a gap if the two differ by at most this percentage of the gap. The
+/// reason is that the first wake-up that is due in a gap is delayed until the gap ends. Its latency
+/// is the gap, minus at most one period of the probe, plus other delays.
 const TOLERANCE_PERCENT: i64 = 20;
 
 /// The fair server's default time (`sched_init_dl_servers` in kernel/sched/deadline.c).

@@ -32,15 +32,16 @@ pub enum Undo {
         /// The folder `samples` of the run folder.
         samples: PathBuf,
     },
-    /// Remove an empty control group that a load made, with its subgroups.
+    /// Remove a control group that a load made, with its subgroups. They must not contain
+    /// processes.
     RemoveCgroup(PathBuf),
     /// Restore the value of a setting.
     Write {
         /// The file, in /sys or /proc.
         path: PathBuf,
         value: String,
-        /// The value that the tool wrote. If the file has another value when the change is undone,
-        /// another process changed it, and that value stays.
+        /// The value that the tool wrote. If the file contains a different number when the change
+        /// is undone, another process wrote that number, and it stays.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         written: Option<String>,
     },
@@ -122,7 +123,7 @@ impl Undo {
         self.run_as(Claim::Own)
     }
 
-    /// Works like [`Self::run`]; `claim` states how the caller knows that the change was made.
+    /// Works like [`Self::run`]; `claim` is who states that the change was made.
     ///
     /// # Errors
     /// Fails as [`Self::run`] does.
@@ -193,17 +194,17 @@ impl Undo {
 /// Maximum length of a kernel setting: a page.
 const SETTING_BYTES: u64 = 4096;
 
-/// How the caller knows that a change was made.
+/// Who states that a change was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
     /// This process, or a process that it trusts.
     Own,
-    /// A file, which may have been forged: this source allows only writes to kernel settings.
+    /// A journal file, which may be forged. Because of this, only kernel settings are written.
     File,
 }
 
-/// Opens the file of a setting and keeps it open, so that another file that later gets the same
-/// name is not written. Returns `None` if the path cannot be a setting.
+/// Opens the file of a setting. The caller writes to this open file, so if another file gets the
+/// same name later, that file is not changed. Returns `None` if the path cannot be a setting.
 ///
 /// # Errors
 /// Fails as [`kernel_file::pin`] does.
@@ -213,9 +214,9 @@ pub fn pin(path: &Path, claim: Claim) -> io::Result<Option<File>> {
     Ok(may_be_one.then_some(file))
 }
 
-/// Writes the old value, unless the file already has this value or contains a number other than
-/// `written`. A file that already has the old value may be read-only, because then the change was
-/// never made.
+/// Writes the old value. Writes nothing if the file already has this value, or if `written` is a
+/// number and the file now contains another number. A file that already has the old value is not
+/// opened for writing, because it may be read-only: the change was then never made.
 fn write_back(path: &Path, setting: &File, value: &str, written: Option<&str>) -> io::Result<()> {
     let setting = private_folder::inside(setting);
     let mut found = String::new();

@@ -1,6 +1,6 @@
-//! Reads twice the counters that must not grow on a tuned machine: interrupts, steal time, system
-//! management interrupts. The second reading also lists BPF programs and the coalescing settings of
-//! network devices.
+//! Reads some counters twice: those of interrupts, steal time and system management interrupts. On
+//! a tuned machine, they must not increase between the readings. The second reading also lists BPF
+//! programs and the coalescing settings of network devices.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ use super::smi::{self, SmiCounts, SmiReader, SmiUnavailable};
 
 /// Pattern for a file that each network device has, except loopback, bridges and tunnels.
 pub(crate) const NETWORK_DEVICES: &str = "sys/class/net/*/device/uevent";
-/// Errors from errno.h and errno-base.h: the driver lacks the setting, or the device has been
-/// removed.
+/// The first error (errno.h) means that the driver lacks the setting, the second (errno-base.h)
+/// that the device has been removed.
 const EOPNOTSUPP: i32 = 95;
 const ENODEV: i32 = 19;
 

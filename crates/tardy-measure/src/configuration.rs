@@ -155,7 +155,7 @@ impl Configuration {
     }
 }
 
-/// Returns a line for each file, which lists the settings that were taken from this file.
+/// Returns one line for each file. The line lists the settings in `used` that come from this file.
 #[must_use]
 pub fn sentences<'a>(used: impl IntoIterator<Item = (&'a str, &'a DefaultValue)>) -> Vec<String> {
     let mut by_file: BTreeMap<&Path, Vec<String>> = BTreeMap::new();

@@ -18,7 +18,8 @@ pub struct Group {
     pub name: String,
     pub interval: Nanos,
     pub priority: u32,
-    /// Offset of the due times, if they are aligned.
+    /// Offset of the due times from full seconds or from the first thread's due times, if
+    /// cyclictest's options request one.
     pub offset: Option<Nanos>,
     pub cpus: CpuList,
 }

@@ -19,7 +19,7 @@ const IDLE_MAX: Nanos = Nanos::from_secs(10);
 const LENGTH: Nanos = Nanos::from_secs(30);
 
 /// Returns why a part of `request` would have no effect; `None` if every part has an effect. Names
-/// of loads are not checked here, but when they are planned.
+/// of loads are checked later, when the loads are planned.
 #[must_use]
 pub fn contradiction(request: &Request) -> Option<&'static str> {
     let is_ordinary = request.policy == Some(PolicyName::Other);

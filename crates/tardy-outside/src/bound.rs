@@ -4,13 +4,13 @@
 //!
 //! Theorem 8: the latency is at most the least positive L with
 //! `L = max(D_ST, D_POID) + D_PAIE + D_PSD + I(L)`, where I(L) is the time of hard interrupts
-//! within L. All times here are in instructions; this module reads no files.
+//! within L. In this module, all times are counted in instructions. The module reads no files.
 //!
 //! The plugin measures the terms of this bound. It reports only the longest interval of each term,
-//! because a record of all intervals would be twice as large. If `__schedule` is entered while
-//! preemption is off, the whole time since preemption was switched off belongs to D_PSD (preemption
-//! off for scheduling). For the idle task, D_PAIE is the whole path from the due time to the
-//! scheduler, because the idle task polls and cannot be preempted.
+//! because the intervals of all terms would double the size of its output. If `__schedule` is
+//! entered while preemption is off, the whole time since preemption was switched off belongs to
+//! D_PSD (preemption off for scheduling). For the idle task, D_PAIE is the whole path from the due
+//! time to the scheduler, because the idle task polls and cannot be preempted.
 //!
 //! The whole length of an interrupt is included if any part of it can lie within the latency. The
 //! paper instead counts the interrupts that arrive in a window. This makes a difference because the
@@ -20,8 +20,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The bound is limited to this multiple of the following sum: all longest intervals plus the
-/// longest interrupt of each kind. If the bound is above this limit, it counts as infinite.
+/// Limit of the bound, as a multiple of this sum: the bound without interrupts, plus the longest
+/// interrupt of each kind. A bound above this limit counts as infinite.
 const CONVERGENCE: u64 = 100;
 const STEPS_MAX: u32 = 10_000;
 
@@ -38,11 +38,11 @@ pub enum Interrupts {
     /// Interrupts of each kind follow one another at their shortest observed distance. Each
     /// interrupt lasts as long as the longest of its kind.
     Sporadic,
-    /// Interrupts of each kind come as in their worst observed window, and each interrupt has its
-    /// observed length.
+    /// The interrupts of each kind are those of one observed window: the window in which interrupts
+    /// of this kind took the most time. Each interrupt has its observed length.
     SlidingWindow,
-    /// Interrupts of each kind come as often as in the observed window with most of them. Each
-    /// interrupt lasts as long as the longest of its kind.
+    /// The number of interrupts of each kind is the largest number that any observed window
+    /// contains. Each interrupt lasts as long as the longest of its kind.
     SlidingWindowWorst,
 }
 
@@ -206,9 +206,9 @@ fn taken(kinds: &[OfKind<'_>], interrupts: Interrupts, window: u64) -> u64 {
     }
 }
 
-/// Returns how many interrupts, at most, lie at least partly in a window of this length, and how
-/// long, at most, the interrupts in such a window are in total. The two maxima may come from
-/// different windows.
+/// Looks at the interrupts that lie at least partly in a window of this length, for all positions
+/// of the window. Returns the largest number of such interrupts, and the largest sum of their whole
+/// lengths. These two maxima may come from different positions.
 fn worst_window(instances: &[(u64, u64)], window: u64) -> (u64, u64) {
     let (mut count, mut whole, mut sum, mut behind) = (0, 0, 0_u64, 0);
     for (first, (began, length)) in instances.iter().enumerate() {

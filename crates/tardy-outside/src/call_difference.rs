@@ -19,7 +19,8 @@ pub struct FunctionDifference {
     /// The function's name on the new side, if it differs. In this case, both functions have the
     /// same caller and mostly the same callees.
     pub renamed_to: Option<String>,
-    /// Functions that were inlined into this function on one side, but not on the other.
+    /// Functions whose time is included here, because they were inlined into this function on one
+    /// side but not on the other.
     pub with: Vec<String>,
     /// Time of the function's own instructions, without its callees.
     pub base_ns: u64,
@@ -27,8 +28,8 @@ pub struct FunctionDifference {
     /// How often the function was called or continued.
     pub base_calls: u64,
     pub new_calls: u64,
-    /// The chain of callers through which the function took longest, outermost caller first. The
-    /// chain is that of the side on which the function took longer.
+    /// The chain of callers for which the function's own time is longest, outermost caller first.
+    /// It is a chain of the side on which the function took longer.
     pub callers: Vec<String>,
 }
 
@@ -40,7 +41,7 @@ impl FunctionDifference {
     }
 }
 
-/// A chain of callers, and the time of the last function in it on both sides.
+/// A chain of callers that ends with a function, and the time of this function on both sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathDifference {
     /// The functions, outermost first. If a function has different names, this is its name on the
@@ -51,7 +52,8 @@ pub struct PathDifference {
     pub new_ns: u64,
 }
 
-/// Returns the difference of each function and of each chain of callers, largest first.
+/// Returns the difference of each function, the largest first, and the times of each chain of
+/// callers, in the order of the functions' names.
 #[must_use]
 pub fn differences(
     base: &CallTree,
@@ -153,7 +155,7 @@ impl<'a> Side<'a> {
         Self { functions }
     }
 
-    /// Returns those functions that `other` did not execute.
+    /// Returns the functions that this side executed and `other` did not.
     fn only_here(&self, other: &Self) -> BTreeSet<&'a str> {
         let names = self.functions.keys().copied();
         names

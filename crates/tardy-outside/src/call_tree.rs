@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::calls::{Callee, Calls};
 
-/// The name of the node that has the time in which the guest executed nothing.
+/// The name of the node for the time in which the guest executed nothing.
 const IDLE: &str = "(idle)";
 
 /// A function that was called through one particular chain of callers.

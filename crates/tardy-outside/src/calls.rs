@@ -2,8 +2,8 @@
 //! blocks.
 //!
 //! If the executed block is at the start of a function, the function was called. If the executed
-//! block starts at the address at which the calling block ends, the call has returned. If a call
-//! was made before the first block, it is inferred from the function's return.
+//! block starts where the block that made the call ends, the call has returned. If a call was made
+//! before the first recorded block, it is inferred when the function returns to its caller.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -85,7 +85,7 @@ pub struct Moment {
 pub enum MomentKind {
     /// A task gets the CPU.
     Task { task: u32, priority: i32 },
-    /// The conditions that forbid interrupts or switches change.
+    /// From here on, interrupts and switches are forbidden or allowed as this context states.
     Context(crate::stream::Context),
     /// The call with this index starts.
     Called(usize),
@@ -349,7 +349,7 @@ impl Walk<'_> {
         self.moment(MomentKind::Called(call));
     }
 
-    /// Ends the innermost calls until this many are left.
+    /// Ends the innermost calls until `length` calls are left.
     fn pop_to(&mut self, length: usize) {
         while self.stack().len() > length {
             let call = self.stack().pop().expect("there are more frames").call;

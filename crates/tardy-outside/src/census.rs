@@ -1,8 +1,9 @@
 //! Counts the sections of one or more watched guests by kind, length and place.
 //!
-//! The distribution of latencies according to the sections (`census::latencies`) also includes the
-//! due times that were skipped. They were skipped in the same section in which the late wake-up was
-//! due. Without them, long sections would seem to be as frequent as short ones.
+//! The sections are compared with the latencies of the probes' samples. For each due time that a
+//! sample skipped, the latency that it would have had is added (`census::latencies`). A late sample
+//! and the due times that it skipped lie in the same section. If only the sample counted, a long
+//! section would weigh no more than a short one.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -7,7 +7,7 @@ use tardy_trace::text::Text;
 use crate::calls::{Call, Callee, Calls, MomentKind};
 use crate::stream::{Context, Window};
 
-/// The function of those timers that wake a sleeping thread.
+/// The function that the kernel calls when a timer ends a thread's sleep.
 const WAKER: &str = "hrtimer_wakeup";
 /// The functions that serve softirqs, each with the number of its softirq.
 const SOFTIRQS: [(&str, i64); 13] = [
@@ -30,7 +30,7 @@ const HRTIMER_SOFTIRQ: i64 = 8;
 /// timer, so any address will do.
 const TIMER: u64 = 1;
 
-/// Returns a number for a task that serves as its thread ID, because the kernel's own number is
+/// Returns the number that serves as the thread ID of a task, because the kernel's own number is
 /// unknown. The idle task has the number 0.
 pub(crate) fn pid(task: u32, tasks: &[String]) -> i32 {
     let is_idle = tasks
@@ -304,13 +304,14 @@ fn outwards(calls: &Calls, call: usize) -> impl Iterator<Item = usize> {
     std::iter::successors(Some(call), |&call| calls.calls[call].parent)
 }
 
-/// Returns the call of a high-resolution timer's function in which this call was made.
+/// If the function of a high-resolution timer made `call`, directly or indirectly, returns the call
+/// of that function.
 fn timer_function(calls: &Calls, call: usize) -> Option<usize> {
     let is_run = |call: usize| name(calls, call).starts_with("__hrtimer_run_queues");
     outwards(calls, call).find(|&call| calls.calls[call].parent.is_some_and(is_run))
 }
 
-/// Returns when the thread got the CPU, at or after its due time.
+/// Returns the first time, at or after the due time, at which the thread got the CPU.
 fn got_cpu(window: &Window, calls: &Calls) -> Option<i64> {
     let mut running = None;
     calls.moments.iter().find_map(|moment| {
@@ -322,7 +323,8 @@ fn got_cpu(window: &Window, calls: &Calls) -> Option<i64> {
     })
 }
 
-/// Returns whether the thread, once it has the CPU, returns from a sleep on a timer.
+/// Returns whether the thread slept on a timer: once it has the CPU, it then returns from a
+/// function that sleeps.
 fn slept_on_timer(window: &Window, calls: &Calls) -> bool {
     let Some(since) = got_cpu(window, calls) else {
         return false;
@@ -334,9 +336,10 @@ fn slept_on_timer(window: &Window, calls: &Calls) -> bool {
     (0..calls.calls.len()).any(|call| calls.calls[call].begin >= since && is_sleep(call))
 }
 
-/// Returns the first wake-up, at or after the due time, by a timer's function that does not end a
-/// sleep. If there is none, returns the last earlier wake-up since the thread gave up the CPU,
-/// because due times of a device are only estimates.
+/// Returns the first wake-up at or after the due time that a timer's function made, not counting
+/// timers that end a sleep. If there is none, returns the last such wake-up between the moment when
+/// the thread gave up the CPU and the due time: the due times of a device are only estimates, so
+/// the wake-up can come before them.
 fn woken_by_timer(window: &Window, calls: &Calls) -> Option<usize> {
     let is_waking = |&place: &usize| {
         name(calls, place).starts_with("try_to_wake_up")

@@ -1,5 +1,5 @@
-//! The symbols of a guest's kernel, from its own /proc/kallsyms. They map addresses to names, and
-//! the plugin needs them as its input.
+//! The symbols of a guest's kernel, from its own /proc/kallsyms. They map addresses to names. The
+//! plugin gets them as input.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -62,8 +62,8 @@ impl Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stretch {
-    /// Interrupts or preemption are off, but not in order to call the scheduler (`D_POID` of ECRTS
-    /// 2020). The time of hard interrupts is left out of the length.
+    /// Interrupts or preemption are off for a reason other than a call of the scheduler (`D_POID`
+    /// of ECRTS 2020). The time of hard interrupts is left out of the length.
     BeforeScheduler,
     /// Interrupts and preemption are on although a switch is due (`D_PAIE`). The time of hard
     /// interrupts is left out of the length. For the idle task, the interval starts when the switch

@@ -48,10 +48,11 @@ pub struct FunctionRow {
     pub calls: u64,
 }
 
-/// A stack of functions, and for how long the innermost of them was executed.
+/// A stack of functions, and how long its innermost function was executed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StackTime {
-    /// Which holder had the CPU then, as an index in the list of holders of [`LateSample::delay`].
+    /// The holder that had the CPU meanwhile, as an index into the list of holders of
+    /// [`LateSample::delay`].
     pub holder: usize,
     /// The functions, innermost first.
     pub functions: Vec<Arc<str>>,
@@ -191,12 +192,13 @@ fn late_sample(window: &Window, calls: Calls, facts: Facts, tasks: &[String]) ->
     }
 }
 
-/// What a piece covers: the index of its holder, and its start and end relative to the due time.
+/// Position of a piece of a delay: the index of its holder, and its start and end relative to the
+/// due time.
 type Place = (usize, i64, i64);
 
 /// Returns the pieces of a sample in the form in which they are stored in a file of delays. If
 /// kernel code caused a piece, names the innermost function that took more than half of the piece,
-/// and its callers. Also returns what each piece covers.
+/// and its callers. Also returns the position of each piece.
 fn in_words(
     window: &Window,
     delay: &Delay,
@@ -267,13 +269,12 @@ fn in_words(
     (chunk, places)
 }
 
-/// Returns the innermost call that had the CPU, together with its callees, for more than half of an
-/// interval.
+/// Returns the innermost call that took, together with its callees, more than half of an interval.
 fn longest_path(calls: &Calls, begin: i64, end: i64) -> Option<usize> {
     let inside = |call: &Call| call.end.min(end) - call.begin.max(begin);
     let mut innermost = None;
-    // The search uses `parent`, not the order of calls, because a caller that was found only when
-    // it continued comes after its callees.
+    // The search follows `parent`, because callers do not always precede their callees in the list:
+    // a caller whose call was not seen was added only when it continued.
     loop {
         let next = calls
             .calls

@@ -1,8 +1,9 @@
 //! The latency that non-preemptible sections cause, according to the model of abeni2002. In this
-//! model, a due time at a random moment waits for the rest of the section in which it lies.
+//! model, a task is due at a random moment. If this moment lies in a section, the task waits for
+//! the rest of the section.
 
-/// The distribution of latencies that results from sections of known lengths, in a phase of known
-/// length. All times are in the same unit.
+/// The distribution of latencies in a phase, which follows from the length of the phase and the
+/// lengths of its sections. All times are in the same unit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SectionLatency {
     /// The lengths of the sections, the longest first.

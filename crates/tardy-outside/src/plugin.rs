@@ -1,13 +1,13 @@
 //! The plugin itself, as bytes for QEMU to load.
 //!
 //! After each instruction that changes the preemption count, the plugin reads the count from the
-//! guest's memory, instead of adding up the changes. Some instructions add the value of a register,
-//! and if one change were missed, a sum would stay wrong. To find the guest's memory, the plugin
-//! uses the host's address of the kernel's code, which QEMU provides.
+//! guest's memory, instead of adding up the changes. A sum would be unreliable: some instructions
+//! add the value of a register, and after one missed change the sum would stay wrong. To find the
+//! guest's memory, the plugin uses the host's address of the kernel's code, which QEMU provides.
 //!
-//! The plugin uses no library, and not the header of QEMU, which no package contains. If the plugin
-//! were linked with a C library, each machine to which this program is copied would need the same
-//! library, although QEMU has already loaded one.
+//! The plugin uses no library. It does not use QEMU's header either, because no package contains
+//! this header. If the plugin were linked with a C library, each machine to which this program is
+//! copied would need the same library, although QEMU has already loaded one.
 
 /// The shared library. Empty if this program was built for an architecture other than the building
 /// machine's, or without a C compiler.

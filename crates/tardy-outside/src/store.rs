@@ -16,7 +16,7 @@ use tardy_sys::regular_file;
 use crate::kernel_symbols::{Function, KernelSymbols};
 use crate::stream::{End, Item, StreamError, StreamReader};
 
-/// Name of the folder for this, within a run folder.
+/// Name of the folder, within a run folder, that contains what is stored about the guest.
 pub const FOLDER: &str = "outside";
 const SECTIONS_NAME: &str = "sections";
 const DESCRIPTION_NAME: &str = "outside.json";
@@ -57,7 +57,8 @@ pub struct WatchedGuest {
     /// Whether the plugin saw the scheduler run.
     #[serde(default)]
     pub knows_scheduler: bool,
-    /// Number of longest intervals whose call path could not be stored.
+    /// Number of intervals that were the longest of their kind so far, but whose call path could
+    /// not be stored.
     #[serde(default)]
     pub left_out_paths: u64,
     /// The functions whose code was executed before the worst samples, and before the longest
@@ -169,7 +170,7 @@ pub fn keep(
     Ok(watched)
 }
 
-/// Returns the data of the guest of this run folder; `None` if it was not watched.
+/// Returns what the run folder contains about its guest; `None` if the guest was not watched.
 ///
 /// # Errors
 /// Returns [`StoreError`].

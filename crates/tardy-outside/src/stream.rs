@@ -118,7 +118,7 @@ pub struct Window {
     pub latency: u64,
     /// Number of the task that took this sample.
     pub task: u32,
-    /// When the program last read the clock, in instructions like [`Section::ended_at`].
+    /// When the program last read the clock, counted in instructions, as [`Section::ended_at`] is.
     pub clock_at: u64,
     /// Number of instructions that were executed from the clock read to the end of the last block.
     pub after: u64,
@@ -134,7 +134,7 @@ pub struct LongestStretch {
     pub end_pc: u64,
     /// The number of the task that had the CPU when the interval started.
     pub task: u32,
-    /// When the interval ended, in instructions like [`Section::ended_at`].
+    /// When the interval ended, counted in instructions, as [`Section::ended_at`] is.
     pub ended_at: u64,
     /// Number of instructions executed in the interval. For some kinds, hard interrupts are left
     /// out.
@@ -147,16 +147,16 @@ pub struct LongestStretch {
 /// A step of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// This block is executed, given by its number.
+    /// The block with this number is executed.
     Block(u32),
-    /// The task that has the CPU changes: from here on it is this one.
+    /// From here on, this task has the CPU.
     Task {
         /// Number of the task.
         task: u32,
         /// Priority of the task, as the kernel numbers priorities.
         priority: i32,
     },
-    /// The conditions that forbid interrupts or switches change.
+    /// From here on, interrupts and switches are forbidden or allowed as this context states.
     Context(Context),
     /// The CPU is idle until the next interrupt.
     Halt,

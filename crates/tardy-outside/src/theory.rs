@@ -1,6 +1,6 @@
 //! Compares theory and measurement. From the sections of a phase, this module computes the bound of
 //! the scheduling latency (ECRTS 2020) and the distribution of the latency by sections (abeni2002).
-//! Each of them is shown beside the measurement in the same guests.
+//! The report shows each of the two beside the corresponding measurement in the same guests.
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
@@ -17,7 +17,7 @@ const LIMITS_US: [u64; 8] = [5, 10, 20, 50, 100, 500, 1_000, 5_000];
 /// the times of undisturbed samples differ by as much as short sections last.
 const COMPARED_FROM_NS: u64 = 10_000;
 
-/// Number of points of the curve per factor of ten.
+/// Number of points of the curve for each factor of ten in latency.
 const POINTS_A_DECADE: f64 = 40.0;
 
 /// The longest interval of one kind, and what caused it.
@@ -72,7 +72,7 @@ pub struct SectionLatencyRow {
     /// enough points for a picture.
     #[serde(skip)]
     pub curve: Vec<ShareAbove>,
-    /// The two distributions are compared for latencies of at least this.
+    /// The two distributions are compared only for latencies of at least this length.
     pub compared_from_ns: Nanos,
     pub distance: Distance,
 }
@@ -86,10 +86,10 @@ pub struct ShareAbove {
     pub by_probes: f64,
 }
 
-/// What all guests of one variant had under one load.
+/// The intervals, interrupts and samples of all guests of one variant under one load.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct GuestTotals {
-    /// The interrupts that each guest had.
+    /// The interrupts of each guest.
     pub interrupts: Vec<Instances>,
     /// Lengths of the intervals in which no other task could run, in ns.
     pub blocked: Vec<u64>,

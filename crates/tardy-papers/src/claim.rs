@@ -9,8 +9,8 @@
 //! in the report, with a note.
 //!
 //! The report shows each published table completely, even if there are cells for which we have no
-//! number. A missing number with its reason is a finding; a missing table is not. Figures are data
-//! too, drawn by `tardy_report::report::reproduce_figures`.
+//! number. A missing number with its reason is a finding; a missing table is not. Figures are also
+//! described by data; `tardy_report::report::reproduce_figures` draws them.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ pub struct Paper {
     pub experiments: Vec<Experiment>,
     pub claims: Vec<Claim>,
     pub tables: Vec<TableBeside>,
-    /// Figures of the paper that the report also draws, from our runs.
+    /// Figures of the paper that the report redraws with the samples of our runs.
     pub figures: Vec<Figure>,
 }
 
@@ -101,14 +101,16 @@ pub struct TableBeside {
     /// The unit of the table's cells, as in [`PublishedCell`]; `own` if each row's cell `unit` or
     /// each column's suffix states the unit.
     pub unit: String,
-    /// The table's rows. Each row has its keys, separated by commas, and the words that the row
-    /// contributes to our quantity, or [`NOTHING`] if we have no counterpart.
+    /// The table's rows. For each row: first its keys, separated by commas, then the words that it
+    /// contributes to the name of our quantity. The words are [`NOTHING`] if we have no
+    /// counterpart.
     pub rows: Vec<(String, String)>,
-    /// The table's columns. Each column has its name, and the other part of the words that name our
-    /// quantity, or [`NOTHING`].
+    /// The table's columns. For each column: first its name, then the words that it contributes to
+    /// the name of our quantity, or [`NOTHING`].
     pub columns: Vec<(String, String)>,
-    /// Whether each column stands for a kernel. If so, each row has those words of a quantity that
-    /// come after the kernel.
+    /// Whether each column stands for a kernel. The name of a quantity starts with the kernel, so
+    /// the words of the column then come first, followed by the words of the row. If columns do not
+    /// stand for kernels, the words of the row come first.
     #[serde(default)]
     pub is_of_services: bool,
     /// Why our values are missing, or how they must be read.
@@ -346,8 +348,9 @@ impl TableBeside {
         of_row.or_else(|| column.rsplit_once('_').map(|(_, unit)| unit))
     }
 
-    /// Returns our counterpart of a cell, by the words of the cell's row and column; `None` if we
-    /// have no counterpart.
+    /// Returns the quantity that is our counterpart of a cell. `row` and `column` are the words
+    /// that the cell's row and column contribute to the quantity's name. Returns `None` if we have
+    /// no counterpart.
     ///
     /// # Errors
     /// Returns [`QuantityError`] if the words do not form a quantity.

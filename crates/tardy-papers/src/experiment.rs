@@ -3,8 +3,8 @@
 //! A user can type each command line by hand; `tardy reproduce` starts nothing else. A test parses
 //! all these command lines, including those of guests.
 //!
-//! What caused late samples is found in a separate run. Recording a stack takes tens of
-//! microseconds, so no claim is tested on such a run; a test checks that.
+//! A separate run finds what caused late samples. Recording a stack takes tens of microseconds, so
+//! no claim is tested on such a run; a test checks that.
 
 use serde::{Deserialize, Serialize};
 
@@ -42,7 +42,8 @@ pub struct Experiment {
     /// Additional arguments for a quick experiment.
     #[serde(default)]
     pub quick: Vec<String>,
-    /// Additional arguments for an experiment as long as the paper's.
+    /// Additional arguments for a full experiment, which runs as long as the experiment in the
+    /// paper.
     #[serde(default)]
     pub full: Vec<String>,
     /// Services whose cost is measured with `tardy cost`; latencies are not measured then.
@@ -141,9 +142,9 @@ impl Experiment {
         }
     }
 
-    /// Returns the command that repeats the experiment in watched guests, with those of its kernels
-    /// that `kernels` contains. Watched guests take the same samples as the guests of the
-    /// experiment. `None` for costs, and for experiments that the lab cannot run.
+    /// Returns the command that repeats the experiment in watched guests. Only kernels that are
+    /// listed in `kernels` are used. Watched guests take the same samples as the guests of the
+    /// experiment. Returns `None` if the experiment measures costs, or if the lab cannot run it.
     #[must_use]
     pub fn traced(&self, extent: Extent, kernels: &[String]) -> Option<Vec<String>> {
         let names = self.kernel_names();

@@ -1,4 +1,4 @@
-//! Figures of papers that the report also draws, from our runs.
+//! Figures of papers that the report redraws with the samples of our runs.
 
 use serde::Deserialize;
 
@@ -16,10 +16,12 @@ pub enum FigureKind {
     Scatter,
     /// The smallest, median, average and largest latency of each kernel and load, all in one chart.
     Bars,
-    /// A sweep: statistics of several experiments over the number in which the experiments differ.
+    /// A sweep: the experiments differ in one number, such as the number of threads, and the chart
+    /// shows statistics of each experiment over this number.
     Sweep,
-    /// The total delay over the length of work. It is computed by a model from the latencies of the
-    /// two kernels and the slowdowns of mckenney2009.
+    /// The total delay of work, which is the time from its due time to its completion, over the
+    /// length of the work. A model computes it from the latencies of two kernels and the slowdowns
+    /// that mckenney2009 published.
     TotalDelay,
 }
 
@@ -51,8 +53,8 @@ pub struct Figure {
     /// For a sweep: the title of the horizontal axis.
     #[serde(default)]
     pub axis: String,
-    /// For a sweep and for total delay: the curves. Each curve has a name, and those words of its
-    /// quantity that come after the kernel.
+    /// For a sweep and for total delay: the curves. For each curve: first its name, then all words
+    /// that name its quantity, except the kernel.
     #[serde(default)]
     pub curves: Vec<(String, String)>,
 }

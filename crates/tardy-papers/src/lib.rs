@@ -1,5 +1,6 @@
-//! Published tables and claims of papers as data. It also contains the experiments that repeat
-//! those of the papers, and the rules that test the claims. It measures nothing and reads no files.
+//! Published tables and claims of papers as data. This crate also contains the experiments that
+//! repeat those of the papers, and the rules that test the claims. It measures nothing and reads no
+//! files.
 #![forbid(unsafe_code)]
 
 pub mod claim;

@@ -143,7 +143,8 @@ pub enum QuantitySource {
     },
     /// The cost of one operation of a service.
     Cost { metric: String },
-    /// The fraction of services that cost at most `percent` more than on the kernel `than`.
+    /// The fraction of services whose cost is at most `percent` % higher than their cost on the
+    /// kernel `than`.
     CostsWithin { percent: f64, than: String },
     /// How late the wake-ups in a phase of cyclictest are, on a kernel in which timers fire only on
     /// ticks: see `tardy_samples::backlog`.
@@ -156,9 +157,10 @@ pub enum QuantitySource {
         probe: String,
         statistic: Statistic,
     },
-    /// How long work must be so that this kernel and the kernel `fast` finish it at the same time,
-    /// if this kernel is `percent` % slower (see `tardy_core::total_delay`). The statistic of the
-    /// phase is taken as the latency of each kernel.
+    /// The length of work that this kernel and the kernel `fast` finish at the same time, if this
+    /// kernel starts the work sooner but does it `percent` % more slowly (see
+    /// `tardy_core::total_delay`). For each of the two kernels, the statistic of the phase serves
+    /// as the latency.
     Crossover {
         percent: f64,
         fast: String,

@@ -19,8 +19,8 @@ struct Comparison {
     right: Side,
 }
 
-/// One side of a comparison: terms, which are calculated from left to right. A side has only one
-/// kind of operator, or has its multiplications before its additions.
+/// One side of a comparison: terms joined by operators, which are applied from left to right.
+/// Multiplications and divisions must therefore stand before additions and subtractions.
 #[derive(Debug, Clone, PartialEq)]
 struct Side {
     first: Term,

@@ -6,9 +6,9 @@
 //! [`LinkInfo`] and its [`Place`], which opens both ends.
 //!
 //! If a stimulus is not answered, the time-out is recorded as its latency, so it misses any shorter
-//! deadline. The run ends if the responder answers nothing for a second and does not answer ten
-//! stimuli. The stimuli since the responder's last answer then do not become samples, because the
-//! responder was gone, not late.
+//! deadline. The run ends if the responder has answered nothing for a second, and at least ten
+//! stimuli since its last answer are unanswered. The stimuli since the responder's last answer then
+//! do not become samples, because the responder was gone, not late.
 //!
 //! A round trip is recorded even if something interrupted the initiator. A second series contains,
 //! for each round trip, the longest time between two polls, so that interruptions can be seen. The
@@ -109,8 +109,8 @@ pub trait Place: fmt::Debug + fmt::Display + Send + Sync {
         None
     }
 
-    /// Returns the same destination with authentication by a shared secret; `None` if only the
-    /// other end can reach the link.
+    /// Returns the same destination with authentication by a shared secret; `None` if links of this
+    /// kind use no secret.
     fn with_secret(&self, _: Secret) -> Option<Arc<dyn Place>> {
         None
     }

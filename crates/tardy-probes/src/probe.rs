@@ -13,14 +13,14 @@
 //!   thread of the run exists, and returns [`ProbeInstance`]: the [`Member`]s, notes for the
 //!   reader, and the error of the probe's clock.
 //!
-//! **Threads.** A [`Member`] is one thread: its CPUs, its policy, its closure. [`StartGate::wait`]
-//! separates the preparation from the loop, and returns the start time and the stop signal. Most
-//! probes have one thread and one series ([`member::one_thread`]; start from `cyclic.rs`). A pair
-//! of threads is two members of one `open`. Both members share the resources that `open` made, such
-//! as an `Arc` or two ends of a pipe. In reports, the second member is named by its `role`. After
-//! its loop, and before it closes or frees anything, each thread calls
-//! [`Control::leave`](crate::recording::control::Control::leave), and returns the value of this
-//! call.
+//! **Threads.** A [`Member`] describes one thread: its CPUs, its policy, and the closure that it
+//! executes. [`StartGate::wait`] separates the preparation from the loop, and returns the start
+//! time and the stop signal. Most probes have one thread and one series ([`member::one_thread`];
+//! start from `cyclic.rs`). For a pair of threads, one call of `open` returns two members. The two
+//! members share the resources that `open` made, such as an `Arc` or the two ends of a pipe. In
+//! reports, the second member is named by its `role`. After its loop, and before it closes or frees
+//! anything, each thread calls [`Control::leave`](crate::recording::control::Control::leave), and
+//! returns the value of this call.
 //!
 //! **Series.** `open` receives a producer for each series, in the order of [`ProbeInfo::series`].
 //! The thread that takes a producer must close it. The first series has the probe's name, the
@@ -39,8 +39,9 @@
 //! each of [`PROBES`] that its loop does not allocate, and makes only the system calls that its
 //! description names. Tests of one probe's behaviour belong in `tests/integration/probes.rs`.
 //!
-//! Probes are opened before any thread starts, so that every thread inherits the blocked signals of
-//! the probes. If one thread did not block such a signal, the signal would kill the process.
+//! Some probes block signals. Probes are opened before any thread starts, so that every thread
+//! inherits the blocked signals. If one thread did not block such a signal, the signal would kill
+//! the process.
 
 pub mod app;
 mod busy_loop;

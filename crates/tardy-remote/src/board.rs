@@ -50,8 +50,8 @@ const PAUSES: [u64; 6] = [1, 2, 5, 10, 20, 30];
 /// may start a little later. If the board hangs, each attempt takes as long as ssh's
 /// ConnectTimeout.
 const TRIES: Duration = Duration::from_secs(60);
-/// If a connection lasted at least this long, the number of attempts starts at zero again when it
-/// breaks.
+/// If a connection lasted at least this long before it broke, attempts to reach the board are
+/// counted from zero again.
 const WORKING: Duration = Duration::from_secs(300);
 
 /// Why a command on a board has no result.
@@ -124,8 +124,8 @@ pub struct Order {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Word {
     Text(String),
-    /// A word that ends with the name of a file which the command reads: the text before the name,
-    /// and the path of the file on this machine.
+    /// A word that ends with the name of a file that the command reads. The first field is the text
+    /// before this name; the second is the path of the file on this machine.
     File(String, PathBuf),
     /// The path where the command writes its output.
     Out,
@@ -137,7 +137,7 @@ pub enum Event {
     Copied {
         bytes: u64,
     },
-    /// The command is about to be started in this folder, so it may run after this report.
+    /// The command is about to be started in this folder. After this report, it may be running.
     Starting {
         folder: String,
     },
@@ -188,7 +188,8 @@ impl Board<'_> {
             folder: folder.clone(),
         });
         // After this check, Ctrl-C does not prevent the start. If the user presses Ctrl-C later,
-        // the tool ends the command on the board, because the event above has announced the folder.
+        // the tool ends the command on the board; it knows the command's folder from the event
+        // above.
         if self.is_ending.load(Ordering::SeqCst) {
             self.remove(&folder, tell);
             return Err(BoardError::Ended);
@@ -454,7 +455,8 @@ impl Board<'_> {
         }
     }
 
-    /// Calls `step` again while the connection breaks, for up to [`TRIES`].
+    /// Calls `step`, and calls it again each time the connection breaks, until the board has been
+    /// out of reach for [`TRIES`].
     fn through_breaks<T>(
         &self,
         tell: &dyn Fn(Event),
@@ -547,8 +549,8 @@ fn name_there(folder: &str, index: usize) -> String {
     format!("{folder}/files/{index}")
 }
 
-/// Returns whether `folder` has a name that tardy gives to folders on boards, and its path contains
-/// no shell syntax. Only such folders are removed.
+/// Returns whether `folder` has a name that tardy gives to folders on boards, and a path without
+/// shell syntax. Only such folders are removed.
 #[must_use]
 pub fn is_ours(folder: &str) -> bool {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-".contains(letter);

@@ -58,12 +58,14 @@ impl Job {
         self.0.join("job").join(name)
     }
 
-    /// Starts this binary with `words`, and returns when it runs. After that, the command needs
-    /// neither this process nor the connection. A command that was already started is not started
-    /// again, because a client that lost the connection may repeat the request.
+    /// Starts this binary with the arguments `words`, and returns once the new process runs. After
+    /// that, the command needs neither this process nor the connection. A command that was already
+    /// started is not started again, because a client that lost the connection may repeat the
+    /// request.
     ///
     /// # Errors
-    /// Returns an error if the command cannot be started, or `TimedOut`.
+    /// Returns an error if the command cannot be started, or `TimedOut` if it does not start in
+    /// time.
     pub fn start(&self, words: &[String]) -> io::Result<()> {
         match fs::create_dir(self.0.join("job")) {
             Ok(()) => {}

@@ -2,9 +2,9 @@
 //!
 //! tardy runs the client program instead of using a library, because users have already configured
 //! it, and trust its keys, agents and jump hosts. Each step is a separate connection: six in all,
-//! and one more for each copied file. A shared connection would be faster, but the standard error
-//! of its first step stays open as long as the connection. Users who want shared connections have
-//! configured OpenSSH for that already.
+//! and one more for each copied file. A shared connection would be faster, but it keeps the
+//! standard error of its first step open until the connection is closed. Users who want shared
+//! connections have configured OpenSSH for that already.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

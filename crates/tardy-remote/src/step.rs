@@ -117,8 +117,8 @@ impl<'a> Step<'a> {
     /// Reads the whole output of the process and waits for its end.
     ///
     /// # Errors
-    /// Returns an error if reading fails; `TimedOut`; `ConnectionAborted` if the user stopped the
-    /// command; `FileTooLarge`.
+    /// Returns `TimedOut` if the board does not answer in time, `ConnectionAborted` if the user
+    /// stopped the command, `FileTooLarge` if the output is too long, or an error if reading fails.
     pub(crate) fn printed(mut self) -> io::Result<StepOutput> {
         let mut output = Vec::new();
         (&mut self)

@@ -57,7 +57,7 @@ pub struct AtlasInput {
     pub absent: Vec<(String, String)>,
     pub loads: Vec<String>,
     pub replicas: u32,
-    /// The replicas that exist, in their order.
+    /// The replicas that have a run or failed, sorted by kernel, replica number and load.
     pub cells: Vec<CellInput>,
 }
 

@@ -3,32 +3,20 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use tardy_core::histogram::{Budget, Histogram};
+use tardy_core::histogram::Histogram;
 use tardy_core::units::Nanos;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_core::verdict::{Evidence, Outcome, Verdict, Window, judge};
 use tardy_samples::cycles::Cycles;
 use tardy_samples::cycles::cut::told_waker;
 use tardy_samples::wake_up_kind::{WakeUpKind, WokenBy};
+use tardy_samples::wake_up_tally::{OTHERS, TallyRow, WORST_MAX, WakeUpTally};
 use tardy_trace::timers::{TimerClock, TimerCounts, TimerKind};
-use tardy_trace::wake_ups::{Cause, Parts, Start, WakeUp, WakingCounts};
+use tardy_trace::wake_ups::{Cause, Parts, WakeUp, WakingCounts};
 
 use crate::exit::Exit;
 use crate::explain::LoopRow;
 use crate::explain::cycles::loops;
-
-/// Maximum number of wake-ups, and of cycles, that are listed individually.
-const WORST_MAX: usize = 10;
-/// Maximum number of rows for single threads if the recording has no set end. Further threads share
-/// one row for each kind of waker.
-const ROWS_MAX: usize = 256;
-/// Memory budget of each distribution if the recording has no set end.
-const BOUNDED: Budget = Budget {
-    pages: 4,
-    values: 1024,
-};
-/// Stands for the thread ID in the rows that all threads without their own rows share.
-const OTHERS: i32 = 0;
 
 /// Why a recording ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -64,10 +52,10 @@ pub struct AttachTrace {
     pub losses: u64,
     /// Number of lost events that the kernel counted; it may have lost more.
     pub lost_events: u64,
-    /// Number of gaps whose lost events are needed only to explain cycles, not to measure
-    /// latencies.
+    /// Number of gaps in which only events that explain cycles were lost. All wake-ups in these
+    /// gaps were recorded.
     pub explanation_losses: u64,
-    /// Number of lost events that are needed only to explain cycles, not to measure latencies.
+    /// Number of lost events that explain cycles, and are not needed to measure latencies.
     pub lost_explanations: u64,
     /// Reason, other than lost events, why the recording is incomplete.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,8 +85,8 @@ pub struct ThreadRow {
     pub name: String,
     /// The kind of wake-up, as in the name of the series.
     pub kind: String,
-    /// The name of the series in a run folder. There, series of threads with the same name are
-    /// numbered as copies.
+    /// The name of the series in a run folder. If several threads have the same name, their series
+    /// are numbered.
     pub series: String,
     pub woken_by: WokenBy,
     /// The kind of timer; absent if no timer of the program woke the thread.
@@ -191,7 +179,7 @@ pub struct AttachResult {
     pub trace: AttachTrace,
     /// Notes that a reader needs to understand the numbers.
     pub notes: Vec<String>,
-    /// Those notes that explain why wake-ups may be missing.
+    /// The part of `notes` that explains why wake-ups may be missing.
     #[serde(skip)]
     pub unsure: Vec<String>,
     /// The verdict on the deadline; absent if there is no deadline.
@@ -223,26 +211,11 @@ pub struct AttachFacts {
     pub folder: Option<String>,
 }
 
-/// Counts wake-ups one by one, in bounded memory.
+/// Counts wake-ups, and computes the result.
 #[derive(Debug)]
 pub struct Tally {
     requirement: Requirement,
-    rows: BTreeMap<(i32, WakeUpKind), Row>,
-    /// Maximum number of pairs of a thread and a kind of wake-up that have their own row.
-    rows_max: usize,
-    budgets: (Budget, Budget),
-    all: Histogram,
-    clocks: BTreeMap<TimerClock, u64>,
-    /// The worst wake-ups so far, in any order.
-    worst: Vec<(WakeUp, WakeUpKind)>,
-}
-
-#[derive(Debug)]
-struct Row {
-    lateness: Histogram,
-    parts: [Histogram; Parts::NAMES.len()],
-    misses: u64,
-    unseen: u64,
+    counts: WakeUpTally,
 }
 
 /// Returns the requirement that the wake-ups must meet.
@@ -260,84 +233,39 @@ impl Tally {
     #[must_use]
     pub fn new(deadline: Option<Nanos>, misses: Option<f64>) -> Self {
         let requirement = requirement(deadline, misses);
-        let all = Histogram::new(Budget::ANALYSIS);
         Self {
+            counts: WakeUpTally::new(requirement.window),
             requirement,
-            rows: BTreeMap::new(),
-            rows_max: usize::MAX,
-            budgets: (Budget::ANALYSIS, Budget::RECORDER),
-            all,
-            clocks: BTreeMap::new(),
-            worst: Vec::new(),
         }
     }
 
-    /// Returns the tally for a recording without a set end. After `ROWS_MAX` rows, it counts the
-    /// wake-ups of all further threads together.
+    /// Returns the tally for a recording without a set end, see [`WakeUpTally::bounded`].
     #[must_use]
     pub fn bounded(self) -> Self {
         Self {
-            rows_max: ROWS_MAX,
-            budgets: (BOUNDED, BOUNDED),
+            counts: self.counts.bounded(),
             ..self
         }
     }
 
     /// Counts a wake-up.
     pub fn add(&mut self, wake_up: &WakeUp, kind: &WakeUpKind) {
-        let (of_all, of_parts) = self.budgets;
-        let own = (wake_up.thread, kind.clone());
-        let key = if self.rows.len() < self.rows_max || self.rows.contains_key(&own) {
-            own
-        } else {
-            (OTHERS, kind.of_others())
-        };
-        let row = self.rows.entry(key).or_insert_with(|| Row {
-            lateness: Histogram::new(of_all),
-            parts: std::array::from_fn(|_| Histogram::new(of_parts)),
-            misses: 0,
-            unseen: 0,
-        });
-        let lateness = wake_up.lateness();
-        row.lateness.record(lateness);
-        row.parts
-            .iter_mut()
-            .zip(wake_up.parts.values())
-            .for_each(|(part, value)| part.record(value));
-        row.misses += u64::from(
-            self.requirement
-                .window
-                .is_some_and(|window| window.misses(Nanos(lateness))),
-        );
-        row.unseen += u64::from(wake_up.start == Start::Unseen);
-        self.all.record(lateness);
-        if let Some(clock) = clock_of(wake_up) {
-            *self.clocks.entry(clock).or_default() += 1;
-        }
-        self.worst.push((*wake_up, kind.clone()));
-        if self.worst.len() >= 2 * WORST_MAX {
-            self.keep_worst();
-        }
+        self.counts.add(wake_up, kind);
     }
 
     /// Computes the result of the recording.
     #[must_use]
     pub fn result(mut self, mut attached: AttachFacts) -> AttachResult {
-        self.keep_worst();
         attached.cycles.worst.truncate(WORST_MAX);
         let loops = loops(&attached.cycles);
-        // `loops` contains these rules, with their texts.
+        // The rules are not stored twice: `loops` contains them, together with their texts.
         attached.cycles.rules.clear();
         attached.names.insert(OTHERS, "others".to_owned());
         let name = |thread: i32| attached.names.get(&thread).cloned().unwrap_or_default();
         let has_deadline = self.requirement.window.is_some();
-        let mut threads: Vec<ThreadRow> = self
-            .rows
-            .iter()
-            .filter_map(|((thread, kind), row)| {
-                row.told(*thread, kind, name(*thread), has_deadline)
-            })
-            .collect();
+        let rows = self.counts.rows();
+        let row = |row: &&TallyRow| thread_row(row, name(row.thread), has_deadline);
+        let mut threads: Vec<ThreadRow> = rows.iter().filter_map(row).collect();
         threads.sort_by_key(|row| std::cmp::Reverse(row.lateness.max_ns));
         let begin = attached.begin;
         let told = |(wake_up, kind): &(WakeUp, WakeUpKind)| WorstWakeUp {
@@ -385,15 +313,16 @@ impl Tally {
             )
         }));
         AttachResult {
-            all: figures(&self.all),
-            wake_ups: self.all.count(),
-            worst: self.worst.iter().map(told).collect(),
+            all: figures(self.counts.all()),
+            wake_ups: self.counts.all().count(),
             verdict: has_deadline.then(|| self.verdict(attached.length, unsure.clone())),
             clocks: self
-                .clocks
+                .counts
+                .clocks()
                 .iter()
                 .map(|(&clock, &wake_ups)| ClockCount { clock, wake_ups })
                 .collect(),
+            worst: self.counts.worst().iter().map(told).collect(),
             threads,
             timers,
             notes,
@@ -413,16 +342,10 @@ impl Tally {
         }
     }
 
-    fn keep_worst(&mut self) {
-        self.worst
-            .sort_by_key(|(wake_up, _)| (std::cmp::Reverse(wake_up.lateness()), wake_up.due));
-        self.worst.truncate(WORST_MAX);
-    }
-
     fn verdict(&self, measured: Nanos, incomplete: Vec<String>) -> Verdict {
         let evidence = Evidence {
-            misses: self.rows.values().map(|row| row.misses).sum(),
-            due_times: self.all.count(),
+            misses: self.counts.rows().iter().map(|row| row.misses).sum(),
+            due_times: self.counts.all().count(),
             measured,
             incomplete,
             ..Evidence::default()
@@ -443,14 +366,14 @@ impl Tally {
         let unseen: u64 = threads.iter().map(|row| row.unseen).sum();
         // A few wake-ups are normally not followed by a switch to the thread, because a thread may
         // be woken while it is still going to sleep.
-        if unseen * 10 > self.all.count() {
+        if unseen * 10 > self.counts.all().count() {
             notes.push(format!(
                 "the trace has no switch to the thread for {unseen} of {} wake-ups: their latency \
                  ends at the wake-up, and is a lower bound",
-                self.all.count()
+                self.counts.all().count()
             ));
         }
-        if let Some(set) = self.clocks.get(&TimerClock::Set) {
+        if let Some(set) = self.counts.clocks().get(&TimerClock::Set) {
             notes.push(format!(
                 "the clock of {set} timers was set before they expired: the latency of these \
                  wake-ups starts at the timer interrupt, and is a lower bound"
@@ -460,39 +383,33 @@ impl Tally {
     }
 }
 
-impl Row {
-    fn told(
-        &self,
-        thread: i32,
-        kind: &WakeUpKind,
-        name: String,
-        has_deadline: bool,
-    ) -> Option<ThreadRow> {
-        let part = |(part, histogram): (&'static str, &Histogram)| {
-            Some(PartFigures {
-                part,
-                figures: figures(histogram)?,
-            })
-        };
-        Some(ThreadRow {
-            thread,
-            series: kind.series(&name),
-            name,
-            kind: kind.name(),
-            woken_by: kind.woken_by(),
-            timer: kind.timer(),
-            wake_ups: self.lateness.count(),
-            misses: has_deadline.then_some(self.misses),
-            unseen: self.unseen,
-            lateness: figures(&self.lateness)?,
-            parts: Parts::NAMES
-                .into_iter()
-                .zip(&self.parts)
-                .skip(parts_before(kind.woken_by()))
-                .filter_map(part)
-                .collect(),
+/// Returns the row of a thread and kind, for people; `None` if it has no wake-ups.
+fn thread_row(row: &TallyRow, name: String, has_deadline: bool) -> Option<ThreadRow> {
+    let part = |(part, histogram): (&'static str, &Histogram)| {
+        Some(PartFigures {
+            part,
+            figures: figures(histogram)?,
         })
-    }
+    };
+    let kind = &row.kind;
+    Some(ThreadRow {
+        thread: row.thread,
+        series: kind.series(&name),
+        name,
+        kind: kind.name(),
+        woken_by: kind.woken_by(),
+        timer: kind.timer(),
+        wake_ups: row.lateness.count(),
+        misses: has_deadline.then_some(row.misses),
+        unseen: row.unseen,
+        lateness: figures(&row.lateness)?,
+        parts: Parts::NAMES
+            .into_iter()
+            .zip(&row.parts)
+            .skip(parts_before(kind.woken_by()))
+            .filter_map(part)
+            .collect(),
+    })
 }
 
 impl AttachResult {
@@ -556,6 +473,9 @@ fn figures(histogram: &Histogram) -> Option<Figures> {
 
 #[cfg(test)]
 mod tests {
+    use tardy_samples::wake_up_tally::ROWS_MAX;
+    use tardy_trace::wake_ups::Start;
+
     use super::*;
 
     const SLEEP: WakeUpKind = WakeUpKind::Timer(TimerKind::Sleep);

@@ -1,4 +1,5 @@
-//! Summarises runs of kind `cost`, and lists published numbers to compare them with.
+//! Summarises runs of kind `cost`, and lists published costs that reports show beside the measured
+//! ones.
 
 pub mod reference;
 pub mod run;

@@ -1,8 +1,8 @@
 //! Decides whether a deadline needs PREEMPT_RT. `advise`, `doctor`, `show` and reports all print
 //! this answer.
 //!
-//! Measurements take precedence over facts about the machine, and such facts over the rules of a
-//! paper. The answer states which of these three was decisive.
+//! Measurements take precedence over facts about the machine, and facts about the machine take
+//! precedence over the rules of a paper. The answer states which of these three was decisive.
 
 use std::cmp::Reverse;
 
@@ -119,8 +119,8 @@ pub enum DecidedBy {
 pub struct Decision {
     pub answer: Answer,
     pub decided_by: DecidedBy,
-    /// The kernel to which the reason applies: of the kernels that meet the deadline, the least
-    /// preemptible; if none meets it, the kernel that comes closest.
+    /// The kernel to which the reason applies. If several kernels meet the deadline, it is the
+    /// least preemptible of them; if none meets it, it is the kernel that comes closest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
     /// The complete answer as text.

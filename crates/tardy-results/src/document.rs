@@ -3,11 +3,12 @@
 //!
 //! The schemas are files in the source tree. They are not derived from the types, because this
 //! would need another macro on three hundred types. Tests check every document against its schema.
-//! The schemas forbid unknown keys, although readers must ignore such keys.
+//! The schemas forbid unknown keys, so a test fails if a schema lacks a key of its document.
+//! Readers, however, must ignore unknown keys.
 //!
 //! A format is identified by a name and a version, under the key `format`. No result type uses this
-//! key for anything else. Because the format is in the document, a document that is copied out of
-//! its file still names it.
+//! key for anything else. Because the format is inside the document, it is still known when the
+//! document is copied out of its file.
 
 use serde::Serialize;
 

@@ -11,7 +11,7 @@ use crate::summary::model::Summary;
 /// Exit codes of the tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// The command succeeded, and any verdict passed.
+    /// The command succeeded; if it gave verdicts, all of them are "passed".
     Done = 0,
     /// A verdict failed: a deadline was missed, or a latency exceeded the limit.
     Failed = 1,

@@ -202,8 +202,9 @@ pub struct WakeUpCounts {
     pub unfinished: u64,
 }
 
-/// Limit for the smallest difference between the time stamp of a timer's event and the time that
-/// the timer read from its clock. Below this limit, both use the same clock.
+/// When a timer expires, its event contains the time that the timer read from its clock. If, in any
+/// such event, the time stamp is less than this limit after that time, then time stamps and timers
+/// use the same clock.
 const SAME_CLOCK_NS: u64 = 20_000;
 /// Maximum number of trace items that are read to find the clock.
 const CLOCK_ITEMS_MAX: usize = 1_000_000;

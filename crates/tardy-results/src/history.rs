@@ -58,7 +58,8 @@ pub struct Series {
     /// The probe, quantity and load.
     pub key: Key,
     pub quantile: f64,
-    /// Geometric mean of the runs of each build; `None` if the board did not run the build.
+    /// For each build, the geometric mean of the values from its runs; `None` if the board did not
+    /// run the build.
     pub values_ns: Vec<Option<f64>>,
 }
 
@@ -112,9 +113,9 @@ pub fn history(runs: &RunCollection, accepted: &BTreeSet<String>, margin: Margin
     }
 }
 
-/// Returns the groups of series that may change together, each with its name. Each group has all
-/// series, all series of one board, one key's series on all boards or on one board, the series of
-/// one quantile of a key on all boards, or a single series.
+/// Returns the groups of series that may change together, each with its name. There are six kinds
+/// of groups: all series; the series of one board; the series of one key, on all boards or on one
+/// board; the series of one quantile of a key on all boards; and a single series.
 fn families(series: &[Series]) -> Vec<(String, Vec<usize>)> {
     let percent = |series: &Series| {
         format!(

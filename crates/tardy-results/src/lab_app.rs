@@ -202,8 +202,8 @@ impl LabApp {
         }
     }
 
-    /// Returns the exit code of the command. If a guest has no result, this decides the code,
-    /// because the answer is then incomplete.
+    /// Returns the exit code of the command. If a kernel has no guests, or a guest has no result,
+    /// the answer is incomplete, and the code is [`Exit::Machine`].
     #[must_use]
     pub fn exit(&self) -> Exit {
         let outcomes = || self.kernels.iter().map(|kernel| kernel.outcome);
@@ -308,8 +308,8 @@ fn culprit(path: &Path, question: &AppQuestion) -> Option<String> {
     }
 }
 
-/// Describes who had the CPU after the wake-up that began a cycle, while the thread waited for the
-/// CPU.
+/// A cycle begins with a wake-up, after which the thread may have to wait for the CPU. Describes
+/// who had the CPU during this wait.
 fn wake_up(cycle: &Cycle) -> Option<String> {
     let stretch = cycle
         .stretches

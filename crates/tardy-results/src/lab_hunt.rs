@@ -40,8 +40,8 @@ impl LongSection {
         let is_entry = |name: &str| ENTRIES.iter().any(|entry| name.starts_with(entry));
         let mut functions = vec![self.begin.as_str()];
         if !is_entry(&self.begin) {
-            // A function that only takes a lock for its caller is left out, because the section
-            // really begins in the caller.
+            // The path may start with functions that only take a lock for their caller. They are
+            // left out, because the section really begins in the caller.
             let inside = self.path.iter().position(|name| *name == self.begin);
             for caller in &self.path[inside.map_or(0, |inside| inside + 1)..] {
                 functions.push(caller.as_str());
@@ -126,7 +126,8 @@ pub struct Search {
     pub call_paths: u32,
 }
 
-/// A long section, and the programs that cause it, reduced to the operations that it needs.
+/// A long section, and the programs that cause it. The programs are reduced to the operations
+/// without which the section does not occur.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// The functions that identify the section.
@@ -145,8 +146,8 @@ pub struct Finding {
     pub reductions_max: u32,
     /// Whether the reduction ended before it reached this maximum.
     pub is_complete: bool,
-    /// Number of runs of the reproducer, and how many of them had this result and the samples of
-    /// the first run, bit for bit.
+    /// Number of times that the reproducer was run. `equal` is the number of these runs that gave
+    /// `result` and whose samples are identical to those of the first run.
     pub repeats: u32,
     pub equal: u32,
     /// Folder of the reproducer, in the folder of the hunt.

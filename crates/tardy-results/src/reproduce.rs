@@ -1,5 +1,5 @@
-//! Tests the claims of papers. The runs of the papers' experiments give the values of quantities,
-//! and the rule of each claim is applied to these values.
+//! Tests the claims of papers. Each claim has a rule about the values of quantities. The values are
+//! computed from the runs of the papers' experiments.
 //!
 //! Reports of `reproduce` contain no time and no path, so two invocations in the lab write
 //! identical bytes.
@@ -25,8 +25,7 @@ pub struct Reproduction {
     pub place: Place,
     pub extent: Extent,
     pub papers: Vec<PaperResult>,
-    /// Three numbers of claims: those that are confirmed, those that are not, and those that cannot
-    /// be tested.
+    /// How many claims are confirmed, how many are not, and how many cannot be tested.
     pub counts: Counts,
     pub cells: CellCounts,
 }
@@ -36,8 +35,8 @@ pub struct Reproduction {
 pub struct CellCounts {
     /// Cells in which the paper printed a number.
     pub published: usize,
-    /// Number of these cells for which we have a value to print next to the published one. For
-    /// every other cell with a published number, its table states the reason.
+    /// Number of these cells for which we have a value to print next to the published one. For each
+    /// of the other cells, the cell's table states why our value is missing.
     pub with_ours: usize,
 }
 
@@ -91,7 +90,7 @@ pub struct ExperimentResult {
 pub struct LoadAmount {
     /// The load's label in the plan.
     pub load: String,
-    /// The number of operations in the run where the load did least.
+    /// The smallest number of operations that the load did in any of the runs.
     pub least_operations: u64,
 }
 
@@ -356,8 +355,8 @@ fn test(claim: &Claim, measured: &PaperRuns) -> Result<Vec<Case>, Refusal> {
             .map(|quantity| measured.replicas(quantity, &claim.experiment))
             .min()
             .unwrap_or(0);
-        // Even if there is no replica, the function tries to read the first one, because the
-        // failure gives the reason.
+        // If there is no replica, the code still tries to read the first one: the error then states
+        // why there is none.
         for replica in 0..replicas.max(1) {
             let values: Vec<f64> = quantities
                 .iter()

@@ -1,6 +1,6 @@
 //! Statistics of a run in three layers: observations, bounds that assume no distribution, and a
-//! model of the tail. No number combines two layers. The model is used only if it passes all checks
-//! of a set, which is called its gate.
+//! model of the tail. No number combines two layers. The model is used only if it passes a set of
+//! checks, which is called its gate.
 
 pub mod bounds;
 pub mod observed;

@@ -56,7 +56,7 @@ pub struct Why {
     pub difference_ns: i64,
     /// The difference of each function, the largest first.
     pub functions: Vec<FunctionDifference>,
-    /// The difference of each chain of callers.
+    /// For each chain of callers, the time that the last function of the chain took on each side.
     #[serde(skip)]
     pub paths: Vec<PathDifference>,
 }
@@ -92,7 +92,8 @@ pub enum WhyError {
     Instructions { base: u64, new: u64 },
 }
 
-/// Compares the code executed before one sample of each of two folders.
+/// Chooses one sample in each of two folders, and compares the code that was executed before these
+/// two samples.
 ///
 /// # Errors
 /// Fails with a [`WhyError`] if the samples cannot be compared.
@@ -194,8 +195,9 @@ impl Chosen {
     }
 }
 
-/// Returns the index of a quantile in sorted values. It belongs to the smallest value such that at
-/// least this share of the values is less than or equal to it. `None` if there are no values.
+/// Returns the index of a quantile in a list of `values` sorted values; `None` if there are no
+/// values. The quantile is the smallest value for which at least this share of all values is less
+/// than or equal to it.
 fn rank(values: usize, quantile: Option<f64>) -> Option<usize> {
     let last = values.checked_sub(1)?;
     Some(quantile.map_or(last, |quantile| {

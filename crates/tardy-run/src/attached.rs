@@ -10,7 +10,7 @@
 mod division;
 mod series;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -36,6 +36,7 @@ use crate::record::{RunKind, RunRecord, SeriesRecord, StartTime, State};
 use crate::resume::{self, ResumeError};
 use crate::threshold::ThresholdAction;
 use tardy_samples::wake_up_kind::{WakeUpKind, WokenBy};
+use tardy_samples::wake_up_tally::KindIndex;
 use tardy_trace::timers::TimerKind;
 
 /// In the name of a series that several threads share, this word replaces the thread's name.
@@ -64,8 +65,8 @@ pub struct AttachedFolder {
     folder: RunFolder,
     record: RunRecord,
     series: Vec<Series>,
-    /// For each thread and kind of wake-up, the index in `series`.
-    of: BTreeMap<(i32, WakeUpKind), usize>,
+    /// For each thread and kind of wake-up, the index of their series in `series`.
+    index: KindIndex,
     division: Option<AttachedDivision>,
     series_max: usize,
     has_metrics: bool,
@@ -122,8 +123,8 @@ impl AttachedFolder {
     /// Continues the recording in the folder `path`, or makes a new folder if there is none.
     ///
     /// # Errors
-    /// Returns a [`ResumeError`] if the run cannot be resumed. After an error, the folder is
-    /// unchanged or already holds the converted run; both can be resumed later.
+    /// Returns a [`ResumeError`] if the run cannot be resumed. After an error, the folder either is
+    /// unchanged or already holds the converted run. In both cases, the run can be resumed later.
     pub fn resume(
         path: &Path,
         plan: &AttachedPlan,
@@ -159,7 +160,7 @@ impl AttachedFolder {
             folder,
             record,
             series: Vec::new(),
-            of: BTreeMap::new(),
+            index: KindIndex::default(),
             division,
             series_max,
             has_metrics: plan.has_metrics,
@@ -227,12 +228,11 @@ impl AttachedFolder {
         due: Nanos,
         latency: Nanos,
     ) -> io::Result<()> {
-        let key = (thread, kind.clone());
-        let place = match self.of.get(&key) {
-            Some(&place) => place,
+        let place = match self.index.get(thread, kind) {
+            Some(place) => place,
             None => {
                 let place = self.series_for(thread, name, kind)?;
-                self.of.insert(key, place);
+                self.index.insert(thread, kind, place);
                 place
             }
         };
@@ -244,7 +244,8 @@ impl AttachedFolder {
         self.series[place].push(sample, self.record.plan.window)
     }
 
-    /// Returns the index of the series for a thread and kind that have none yet.
+    /// Finds or creates a series for a thread and kind of wake-up that have no series yet, and
+    /// returns the index of the series.
     fn series_for(&mut self, thread: i32, name: &str, kind: &WakeUpKind) -> io::Result<usize> {
         if self.series_max == usize::MAX {
             return self.open(Some(thread), name, kind);
@@ -329,7 +330,7 @@ impl AttachedFolder {
         if self.series_max == usize::MAX {
             return;
         }
-        self.of.retain(|(thread, _), _| !threads.contains(thread));
+        self.index.retain(&|thread| !threads.contains(&thread));
         for series in &mut self.series {
             series.owner = series.owner.filter(|owner| !threads.contains(owner));
         }
@@ -368,8 +369,9 @@ impl AttachedFolder {
         self.series.iter().filter_map(Series::metrics)
     }
 
-    /// Writes the remaining samples, and how the run ended. `lost` is the number of timers of each
-    /// kind whose end is missing from the trace; the first series of the kind reports them.
+    /// Writes the remaining samples, and how the run ended. `lost` contains, for each kind of
+    /// timer, the number of timers whose end is missing from the trace. The first series of each
+    /// kind reports this number.
     ///
     /// # Errors
     /// Returns an error if the folder cannot be written.

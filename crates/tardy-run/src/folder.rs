@@ -83,8 +83,8 @@ pub enum FolderError {
 }
 
 impl FolderError {
-    /// Returns whether the error means that the path cannot be written, which is not a mistake on
-    /// the command line.
+    /// Returns whether the error means that the path cannot be written. Such an error is caused by
+    /// the machine, not by a mistake on the command line.
     #[must_use]
     pub fn is_unwritable(&self) -> bool {
         matches!(self, Self::Unwritable { .. })
@@ -213,8 +213,8 @@ impl RunFolder {
         self.put(&encode(record), reserved_file::replace)
     }
 
-    /// Replaces `run.json` without waiting for the disk. Readers see the new record, which survives
-    /// the end of the tool, but not a power failure.
+    /// Replaces `run.json` without waiting for the disk. Readers see the new record at once. It
+    /// survives if the tool is killed, but may be lost in a power failure.
     ///
     /// # Errors
     /// Returns [`FolderError::Unwritable`] if `run.json` cannot be written; the old one then stays.
@@ -321,9 +321,10 @@ pub fn open(folder: &Path) -> Result<RunRecord, FolderError> {
     // run's folder.
     record.samples_folder = record.samples_folder.filter(|spool| spool.is_dir());
     if record.state == State::Running {
-        // Files of series are created before the tool chooses the start of the run, and they get
-        // their heads afterwards. Until then, a series has no samples; it also has none if the run
-        // was killed before.
+        // The tool creates the file of each series before it chooses the start of the run, and
+        // writes the head of the file only afterwards. If the head is missing, the run has not
+        // started, or it was killed before its start. So the series has no samples and is left out,
+        // unless other files of the series contain samples.
         let samples = record
             .samples_folder
             .clone()

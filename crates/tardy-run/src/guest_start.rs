@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Deserialize;
 use tardy_sys::regular_file;
 
-/// Name of the lab's file in a run folder.
+/// Name of the file that the lab adds to the run folder of a guest.
 pub const PROVENANCE_NAME: &str = "lab.json";
 /// Size limit of this file; real ones are far smaller.
 pub const PROVENANCE_BYTES_MAX: u64 = 16 << 20;

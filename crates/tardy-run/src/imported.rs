@@ -48,8 +48,8 @@ pub struct StatedTotals {
     pub mean_ns: Option<f64>,
     /// Resolution of the values, which are rounded down to multiples of it.
     pub resolution_ns: Nanos,
-    /// Maximum amount by which a sample may be below its stored value, if all samples of a bucket
-    /// are stored with the value of the bucket's upper end.
+    /// Maximum amount by which a sample may be below its stored value. It is above 0 if all samples
+    /// of a bucket are stored as the upper end of the bucket.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub below_ns: Nanos,
     /// Samples for which only a lower limit is known. They are counted as samples with the maximum
@@ -64,9 +64,9 @@ pub struct StatedTotals {
 }
 
 impl StatedTotals {
-    /// Returns the value from which the file contains only the number of samples, not their values.
-    /// These samples are counted as if they were the maximum; each is between this value and the
-    /// maximum. Returns `None` if the value of every sample is known.
+    /// Returns the value at and above which the file contains only the number of samples, not their
+    /// values. These samples are counted as if they were the maximum; in truth, each is between
+    /// this value and the maximum. Returns `None` if the value of every sample is known.
     #[must_use]
     pub fn open_from(&self) -> Option<Nanos> {
         let overflow = self.overflow?;
@@ -89,22 +89,23 @@ impl StatedTotals {
         self.above() > Nanos::ZERO || self.below_ns > Nanos::ZERO
     }
 
-    /// Returns the window that stored values are compared with to find possible misses. If a stored
-    /// value is outside this window, the sample may have missed `window`.
+    /// Returns a window for finding possible misses: if the stored value of a sample is outside the
+    /// returned window, the sample may have missed `window`.
     #[must_use]
     pub fn maybe_missed(&self, window: Window) -> Window {
         self.moved(window, (self.above(), self.below_ns))
     }
 
-    /// Returns the window that stored values are compared with to find certain misses. If a stored
-    /// value is outside this window, the sample certainly missed `window`.
+    /// Returns a window for finding certain misses: if the stored value of a sample is outside the
+    /// returned window, the sample certainly missed `window`.
     #[must_use]
     pub fn surely_missed(&self, window: Window) -> Window {
         let outwards = |by: Nanos| Nanos(-by.get());
         self.moved(window, (outwards(self.below_ns), outwards(self.above())))
     }
 
-    /// Returns `window` with each end moved inwards by the given amount.
+    /// Returns `window` with its ends moved inwards, each by its own amount. A negative amount
+    /// moves an end outwards.
     fn moved(&self, window: Window, (latest, earliest): (Nanos, Nanos)) -> Window {
         let by = |end: Nanos, by: i64| Nanos(end.get().saturating_add(by));
         Window {
@@ -121,7 +122,8 @@ impl StatedTotals {
     pub fn misses_in_buckets(&self, values: &Histogram, window: Window) -> (u64, u64) {
         let (surely, maybe) = (self.surely_missed(window), self.maybe_missed(window));
         let (mut fewest, mut most) = (0, 0);
-        // Samples without a bucket are counted as if they had this value.
+        // The value at which `values` counts the samples without a bucket, and the number of these
+        // samples.
         let mut beyond = self.overflow.map(|overflow| {
             let at = self.max_ns.unwrap_or(overflow.from_ns);
             (at, overflow.samples)
@@ -145,7 +147,8 @@ impl StatedTotals {
                 most += samples;
             }
         }
-        // The maximum is one of the samples, and is known more exactly than its bucket.
+        // The maximum is one of the samples, and its exact value is known. So it can prove a miss
+        // even if the bounds of its bucket do not.
         let is_late = self.max_ns.is_some_and(|max| max > window.latest);
         (fewest.max(u64::from(is_late && most > 0)), most)
     }

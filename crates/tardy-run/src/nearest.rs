@@ -12,7 +12,7 @@ pub fn did_you_mean<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -
     nearest(given, names).map_or_else(String::new, |name| format!(" (did you mean `{name}`?)"))
 }
 
-/// Returns the name that is most like `given`, if any is.
+/// Returns the name that is most similar to `given`; `None` if no name is similar enough.
 #[must_use]
 pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let given = given.to_lowercase();

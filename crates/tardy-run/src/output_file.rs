@@ -1,5 +1,5 @@
-//! Writes output files that a user names, either completely or not at all, and replaces only
-//! regular files.
+//! Writes output files to paths that a user names. A file is written either completely or not at
+//! all, and only regular files are replaced.
 //!
 //! All files that users ask for are written by one function. The function refuses links. Writing
 //! through a link could leave an incomplete file at its target, and replacing the link would remove
@@ -159,8 +159,8 @@ fn refused(words: &str) -> io::Result<()> {
 }
 
 fn refuse_no_file(path: &Path) -> io::Result<()> {
-    // Renaming a file to the path of a device or a link would replace the device or the link, and
-    // not the link's target.
+    // Renaming a file to the path of a device would replace the device. Renaming it to the path of
+    // a link would replace the link, while the link's target would stay unchanged.
     if let Ok(there) = fs::symlink_metadata(path)
         && let Some(name) = regular_file::name(there.file_type())
     {

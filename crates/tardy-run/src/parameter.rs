@@ -195,8 +195,8 @@ impl std::fmt::Display for Value {
 
 /// The values of the parameters of one load or probe, by name.
 ///
-/// The table of parameters was used to check the text of the request, and it also supplied the
-/// defaults. The methods below expect names from that table.
+/// The text of the request was checked with the table of the parameters of this load or probe,
+/// which also supplied the defaults. The methods below expect names from that table.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Values(BTreeMap<String, Value>);
@@ -430,7 +430,7 @@ impl Parameter {
     }
 }
 
-/// Why the part of a request after its name is refused.
+/// Why the parameters in a request for a load or a probe are refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ParameterError {
     /// The parameter is unknown.
@@ -453,8 +453,8 @@ pub enum ParameterError {
     Value(ValueError),
 }
 
-/// Parses the part of a request after its name, such as `64MiB:block=1MiB`. Values without a name
-/// are assigned in the order of `parameters`.
+/// Parses the parameters in a request for a load or a probe: the part after the name, such as
+/// `64MiB:block=1MiB`. Values without a name are assigned in the order of `parameters`.
 ///
 /// # Errors
 /// Returns a [`ParameterError`] if the text is not valid.
@@ -476,8 +476,8 @@ pub fn parse_values(
             name.chars().all(|c| c.is_ascii_lowercase() || c == '-') && !name.is_empty()
         });
         let (parameter, value) = match named {
-            // A text such as a command may contain `a=b`. If a parameter takes a text, `a` counts
-            // as a name only if a parameter has this name.
+            // The value of a parameter that takes a text, such as a command, may contain `a=b`. If
+            // there is such a parameter, `a` counts as a name only if a parameter has this name.
             Some((name, value))
                 if !takes_text || parameters.iter().any(|parameter| parameter.name == name) =>
             {

@@ -1,8 +1,8 @@
-//! The plan of a run. It is stored in the run's folder, and is the same for a guest, a board over
-//! SSH and this machine.
+//! The plan of a run. It is stored in the run's folder, and has the same form whether the run is on
+//! this machine, in a guest, or on a board over SSH.
 //!
-//! A probe's `name` is the name of its series; its `kind` identifies the probe. Several probes of
-//! one kind can therefore run side by side, because they have different names. A name contains no
+//! Each probe has a `kind`, such as `cyclic`, and a `name`, which is also the name of its series.
+//! Probes of one kind can run side by side, because they have different names. A name contains no
 //! dots, because a dot separates a probe's name from its parts.
 
 pub mod request;
@@ -30,18 +30,18 @@ use crate::system_clock::{ProbeClocks, ThreadClocks};
 use crate::threshold::ThresholdAction;
 use crate::tracing::ExplainLevel;
 
-/// Name of a responder's probe, which is also the name of its series and of its run's scenario.
+/// Name of the probe of a responder; the series and the scenario of the run have the same name.
 pub const RESPOND: &str = "respond";
 /// Planned length of the last phase of an endless run: 100 years. No run lasts that long, and
 /// adding other times to this length does not overflow.
 pub const UNTIL_STOPPED_LENGTH: Nanos = Nanos::from_secs(100 * 365 * 86_400);
-/// For an endless run, the amounts are estimated for this time: bytes on the disk, and bytes that
-/// loads write.
+/// For an endless run, tardy estimates how much will be written in this time, both to the run's
+/// folder and by the loads.
 pub const UNTIL_STOPPED_PART: Nanos = Nanos::from_secs(3600);
 /// Name of the scenario that is defined by flags.
 pub const FLAGS: &str = "flags";
 
-/// Where a scenario comes from, which also determines how to request it again.
+/// Where a scenario comes from. This also determines which options request the scenario again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
@@ -55,8 +55,8 @@ pub enum Origin {
     Responder,
 }
 
-/// The plan of a run. The plan can be serialised, because a guest, a board over SSH and this
-/// machine all use it.
+/// The plan of a run. The plan can be serialised, because it must also reach guests and boards over
+/// SSH.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Plan {
     /// Name of the scenario.
@@ -93,7 +93,7 @@ pub struct Plan {
     pub until_stopped: bool,
     /// Allowed latencies of the run.
     pub window: Option<Window>,
-    /// Share of samples that may miss the window.
+    /// Share of samples whose latencies may lie outside the window.
     pub misses_allowed: Option<f64>,
     /// How many periods may be skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -126,7 +126,7 @@ pub struct Plan {
     /// Latency above which the run stops.
     #[serde(rename = "stop_above_ns")]
     pub stop_above: Option<Nanos>,
-    /// Whether the run also switches off the kernel's tracing when a latency stops it.
+    /// Whether the kernel's tracing is also switched off when a latency stops the run.
     pub tracing_off: bool,
     /// What to do at a latency above the threshold. If the list is empty, the run only stops.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -139,8 +139,8 @@ pub struct Plan {
     pub keep_trace: bool,
     /// Settings of the machine that are changed for the run, with their old values.
     pub changes: Vec<Change>,
-    /// The time that one wake-up takes on this machine; absent if the period is long enough on any
-    /// machine.
+    /// CPU time of one wake-up on this machine; absent if it was not measured, because the period
+    /// is long enough for any machine.
     #[serde(rename = "wake_up_cost_ns")]
     pub wake_up_cost: Option<Nanos>,
     /// Approximate maximum number of bytes that the run's folder will take. For an endless run, the
@@ -242,7 +242,7 @@ pub struct ProbePlan {
     /// Maximum random shift of a due time.
     #[serde(rename = "dither_ns")]
     pub dither: Nanos,
-    /// The first due time after the start, if the user gave it; otherwise a random one.
+    /// The first due time, relative to the start of the run; absent if the user did not give it.
     #[serde(rename = "offset_ns", default, skip_serializing_if = "Option::is_none")]
     pub offset: Option<Nanos>,
     /// The CPUs on which the probe runs, if the user limited it to some of the measured CPUs.
@@ -324,7 +324,8 @@ pub struct PhasePlan {
     /// Length of the phase. If the phase is counted in cycles, this length is an estimate.
     #[serde(rename = "length_ns")]
     pub length: Nanos,
-    /// Minimum number of cycles of each measuring thread in the phase, used instead of the length.
+    /// If the phase is counted in cycles: it lasts until each measuring thread has completed this
+    /// number of cycles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cycles: Option<u64>,
     /// Loads of the phase.
@@ -389,7 +390,7 @@ impl Plan {
         self.disk.map(|bytes| bytes - explanations)
     }
 
-    /// Returns the length of the warm-up and all phases.
+    /// Returns the length of the warm-up and all phases together.
     #[must_use]
     pub fn length(&self) -> Nanos {
         self.phases
@@ -516,7 +517,7 @@ pub struct LoadPlan {
     /// How much the load writes to a device; `None` if it writes to no device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_writes: Option<DeviceWrites>,
-    /// In which respects the load on this machine differs from its description.
+    /// How the load on this machine differs from the load's description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// How the load gets its share of the CPU time among the loads of its phase.
@@ -556,8 +557,8 @@ fn is_zero(count: &u32) -> bool {
 }
 
 impl LoadPlan {
-    /// Returns the device writes of the load in this time, in the form that
-    /// [`device_writes::lines`] accepts; `None` if the load writes to no device.
+    /// Returns the writes to a device if the load runs for `length`, in the form that
+    /// [`device_writes::lines`] accepts. Returns `None` if the load writes to no device.
     #[must_use]
     pub fn writes_for(&self, length: Nanos) -> Option<(&str, &DeviceWrites, Nanos)> {
         self.device_writes

@@ -172,8 +172,8 @@ pub struct SeriesRecord {
     pub observed_ns: Option<Nanos>,
     /// Why samples could not be stored.
     pub failure: Option<StoreFailure>,
-    /// The samples that were taken on a CPU other than planned, as a list of intervals; empty if
-    /// the kernel does not report the CPU.
+    /// The samples that were taken on a CPU other than the planned one, as a list of intervals;
+    /// empty if the kernel does not report on which CPU a thread runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub elsewhere: Vec<MovedStretch>,
 }
@@ -190,7 +190,8 @@ impl SeriesRecord {
 /// to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MovedStretch {
-    /// The wrong CPU. The last interval of a list also covers all later samples on other CPUs.
+    /// The wrong CPU. If a list is full, its last interval also covers all later samples that were
+    /// taken on wrong CPUs.
     pub cpu: CpuId,
     /// Due time of the first of these samples.
     pub first_due_ns: Nanos,
@@ -218,8 +219,8 @@ pub struct SchedulingChange {
 /// An interval without measurement, because the tool had ended or the machine was off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interruption {
-    /// End of the part before the interruption: its last sample, or the time at which its tool
-    /// ended it.
+    /// End of the part before the interruption: when the tool ended that part or, if the tool was
+    /// killed, the last stored sample.
     pub from_ns: Nanos,
     /// When the run resumed.
     pub to_ns: Nanos,
@@ -275,7 +276,7 @@ pub struct RunRecord {
     /// Times that the user marked during the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marks_ns: Vec<Nanos>,
-    /// Path of the folder in which the series are while they are not yet in `samples/`: see
+    /// Path of the folder in which the series are stored until they are moved to `samples/`: see
     /// `--spool`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples_folder: Option<PathBuf>,

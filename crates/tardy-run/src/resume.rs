@@ -1,9 +1,10 @@
-//! Resumes a run with `--disk` in its folder, after its tool ended normally or was killed, or the
-//! machine was switched off.
+//! Resumes a run that has a disk budget (`--disk`). The tool may have ended normally or been
+//! killed, or the machine may have been switched off. The resumed run has the same folder.
 //!
 //! All samples of the earlier part are folded into hourly histograms, so a series keeps one grid of
 //! due times and readers need no change. Times are converted to the current clock, because the
-//! run's clock restarts with each boot. The time of day relates the old clock to the current one.
+//! run's clock restarts with each boot. The difference between the old and the current clock
+//! follows from the time of day, which is known for one moment on each clock.
 //!
 //! The resumed run is built in a second folder next to the run's folder. The two folders are then
 //! exchanged in one step, so after a crash either the old or the new one is complete. Converting
@@ -98,8 +99,8 @@ pub enum ResumeError {
 
 /// Resumes the run in `path` at `now` under `plan`. Returns `None` if `path` does not exist.
 ///
-/// It returns the record of the earlier part, converted to the current clock. The last interruption
-/// in this record lasts until `now`.
+/// The returned record is that of the earlier part, converted to the current clock. The last
+/// interruption in this record lasts until `now`.
 ///
 /// # Errors
 /// Returns a [`ResumeError`] if the run cannot be resumed. After an error, the run is unchanged, or
@@ -206,8 +207,8 @@ fn is_of_series(entry: &fs::DirEntry, record: &RunRecord) -> bool {
         Some((head, number)) if is_number(number) => head.to_owned(),
         _ => name.to_owned(),
     };
-    // If a series has no head, it is not in the record, because its tool was killed before the
-    // first due time.
+    // The file of a series is still empty if the tool was killed before the first due time; the
+    // record then lacks the series.
     let is_prepared = || {
         let is_of_a_probe = record
             .plan
@@ -293,8 +294,8 @@ fn fill(
         .filter_map(|(_, _, hours)| hours.last_wake())
         .max()
         .unwrap_or(record.started.monotonic_ns);
-    // If a resumed part was killed before its first sample, the last interruption ends when that
-    // part started. The new interruption starts at this time.
+    // If the tool was killed between a resumption and the first sample after it, the new
+    // interruption starts when the previous one ended.
     let noted = record
         .interruptions
         .last()
@@ -363,8 +364,9 @@ fn refuse_gone(series: &SeriesRecord, rotation: &Rotation, found: &Hours) -> io:
     // The tool may have been killed before the first due time, so there may be no head.
     let is_begun = fs::metadata(file).is_ok_and(|head| head.len() > 0) || found.through > 0;
     let has_lost_hours = is_begun && rotation.has_lost_hours()?;
-    // If the tool was killed, `run.json` contains no counts. Lost samples are accepted in this
-    // case, because the counts in later chunks continue to report them.
+    // If the tool was killed, `run.json` contains no counts. In this case, missing samples are no
+    // reason to refuse the series, because the cumulative counts in later chunks still show how
+    // many are missing.
     if !has_lost_hours && (gone == 0 || series.counts.is_none()) {
         return Ok(());
     }

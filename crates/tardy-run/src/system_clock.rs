@@ -1,9 +1,9 @@
 //! The clocks that timers and grids of due times can use, in addition to the run's own clock.
 //!
-//! All times of a run are on CLOCK_MONOTONIC. The other clocks run at the same rate, including
-//! adjustments by NTP and PTP. The difference between such a clock and CLOCK_MONOTONIC, in ns,
-//! changes only in steps. A due time on another clock therefore equals a fixed time on the run's
-//! clock, until somebody steps the other clock.
+//! All times of a run are on CLOCK_MONOTONIC. The other clocks run at the same rate, because
+//! adjustments of the rate by NTP and PTP affect all of them. The difference between such a clock
+//! and CLOCK_MONOTONIC, in ns, changes only in steps. A due time on another clock therefore equals
+//! a fixed time on the run's clock, until somebody steps the other clock.
 //!
 //! `run.json` stores the difference for each thread, exact to the ns. The difference is read from
 //! the coarse clocks, which the kernel updates together. After a step, timers are set again, a

@@ -1,5 +1,5 @@
-//! A log of lines with a bounded length. When the log is full, every second line is dropped, so
-//! that the distance between lines is larger for older lines.
+//! A log that consists of lines and whose length is bounded. When the log is full, every second
+//! line is dropped, so that the distance between lines is larger for older lines.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};

@@ -54,7 +54,7 @@ pub struct TracingRecord {
     pub events: Vec<String>,
     /// Events that explanations use but this kernel lacks.
     pub absent: Vec<String>,
-    /// What the tool found by its own wake-ups before the run.
+    /// Result of a test before the run, for which threads of the tool slept and woke up.
     pub calibration: Calibration,
     /// Number of events read.
     #[serde(default)]
@@ -77,14 +77,14 @@ pub struct TracingRecord {
     /// Number of stacks that were read, at level 2.
     #[serde(default)]
     pub stacks_read: u64,
-    /// Why stacks were requested but are missing.
+    /// Why there are no stacks although they were requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_stacks: Option<String>,
     /// Comparison of the tracer timerlat with events for the wake-ups of timerlat's thread, at
     /// level 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second_opinion: Option<SecondOpinion>,
-    /// Why the second opinion was requested but is missing.
+    /// Why there is no second opinion although it was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_second_opinion: Option<String>,
     /// The series whose samples are explained.
@@ -110,7 +110,8 @@ impl TracingRecord {
     }
 }
 
-/// What wake-ups of the tool's own threads before the run show about the kernel's trace.
+/// Result of a test before the run: how many wake-ups of the tool's own threads the kernel's trace
+/// contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Calibration {
     /// Number of sleeps made.
@@ -121,7 +122,7 @@ pub struct Calibration {
     pub timed: u64,
     /// Number of these wake-ups whose switch to the thread is in the trace.
     pub switches: u64,
-    /// Number of switches from other threads to the idle task in the same time.
+    /// Number of switches from other threads to the idle task during the test.
     pub into_idle: u64,
     /// Number of switches from the idle task; 0 if the kernel does not trace them.
     pub out_of_idle: u64,
@@ -156,7 +157,7 @@ pub struct Agreement {
 impl Agreement {
     /// Two figures agree if they differ by at most this number of ns.
     pub const WITHIN_NS: u64 = 1_000;
-    /// Two figures also agree if their difference is at most the figure divided by this number.
+    /// Two figures also agree if they differ by at most timerlat's figure divided by this number.
     pub const WITHIN_PART: u64 = 50;
 }
 

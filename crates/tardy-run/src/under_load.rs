@@ -1,5 +1,5 @@
-//! Determines during which time the loads of a phase worked. Samples from this time belong to the
-//! phase. All other samples belong to no phase, but count for the whole run.
+//! Determines when the loads of a phase worked. Samples from this time belong to the phase. All
+//! other samples belong to no phase, but count for the whole run.
 //!
 //! Each worker reports its start, and the init process of the loads reports the worker's end
 //! (`load_work` in `run.json`). For a phase with several loads, only the time during which all of

@@ -2,8 +2,8 @@
 //! changes the record of a killed run.
 //!
 //! A run is in progress if its process exists and the machine has not rebooted since the boot that
-//! the record names. So a folder that was copied from another machine, or was made before a reboot,
-//! is not taken for a run in progress when another process has the same number.
+//! the record names. Without the second condition, a folder from another machine or from before a
+//! reboot would seem to be in progress if any process had the recorded number.
 
 use tardy_core::units::Nanos;
 use tardy_machine::root::Root;
@@ -17,9 +17,9 @@ const FIELD_OF_START: usize = 22;
 const NANOS_A_TICK: i64 = 10_000_000;
 
 impl RunRecord {
-    /// Returns whether the process that makes the run still exists on the machine whose files are
-    /// below `root`, and the machine has not restarted since. If so, the run's clock is this
-    /// machine's clock.
+    /// Returns whether the run is in progress on the machine whose files are below `root`: its
+    /// process still exists, and the machine has not restarted since the boot that the record
+    /// names. If so, the run's clock is this machine's clock.
     #[must_use]
     pub fn is_under_way(&self, root: &Root) -> bool {
         let is_here = self.machine.boot_id.is_some()
@@ -48,8 +48,8 @@ impl RunRecord {
         let Some(ticks) = ticks.filter(|_| is_alive) else {
             return false;
         };
-        // The start time of the process is measured on the clock that includes suspend. This clock
-        // is never behind the run's clock.
+        // The start time of the process is on the clock that also advances while the machine is
+        // suspended. This clock is never behind the run's clock.
         let ahead = Nanos(clock::boottime() - clock::monotonic());
         let began = self
             .interruptions

@@ -52,7 +52,7 @@ impl Backlog {
             let due = self
                 .next_due
                 .map_or(sample.due, |due| due.saturating_add(lost));
-            // In a damaged file, the times can be far apart.
+            // The subtraction saturates, because the times in a damaged file can be far apart.
             let late = sample.wake().get().saturating_sub(due.get());
             self.found.latency.record(late);
             self.found.sum += i128::from(late);
@@ -110,7 +110,8 @@ mod tests {
         let sum: i64 = (0..50).map(late).sum();
         let expected = (50, Some(late(0)), Some(late(49)), i128::from(sum));
         assert_eq!(found(0, 50), expected);
-        // Each phase starts a new schedule, and the lost wake-up uses up one of its due times.
+        // Each phase starts a new schedule. In this phase, one wake-up was lost, and one due time
+        // of the schedule belongs to it.
         let without_lost = i128::from(sum - late(20));
         assert_eq!(
             found(50, 100),

@@ -140,7 +140,8 @@ pub struct PlaceRow {
     pub max_ns: Nanos,
 }
 
-/// How much time the cycles of one thread lost at those wait places that have no row.
+/// How much time the cycles of one thread lost at all those wait places for which no [`PlaceRow`]
+/// is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct OtherPlaces {
     /// Number of sleeps.
@@ -198,7 +199,7 @@ pub struct Marks {
     /// Starts after which the same thread called the first function again, without an end in
     /// between.
     pub restarts: u64,
-    /// Number of ends for which the thread had no start.
+    /// Number of calls of the second function by threads in which no cycle had started.
     pub ends_without_start: u64,
 }
 
@@ -209,9 +210,9 @@ pub struct Cycles {
     pub threads: Vec<CycleRow>,
     /// The longest cycles of each thread, the longest first.
     pub worst: Vec<Cycle>,
-    /// The slowest chains of wake-ups that started a cycle.
+    /// The slowest chains of wake-ups whose last wake-up started a cycle.
     pub chains: Vec<WakeUpChain>,
-    /// What the threads did although a real-time loop must avoid it.
+    /// For each thread, how often it did what a real-time loop must avoid.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<LoopRules>,
     /// How often the functions were called, if the cycles are the times between two functions.

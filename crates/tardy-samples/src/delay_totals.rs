@@ -62,8 +62,8 @@ impl HolderTotal {
     }
 }
 
-/// The sum and the quantiles of durations. The quantiles are exact unless there are too many
-/// different values.
+/// The sum and the quantiles of durations. The quantiles are exact unless the histogram has no
+/// space for all different values.
 #[derive(Debug)]
 struct Lengths {
     histogram: Histogram,
@@ -196,8 +196,8 @@ pub struct StackRow {
     pub cause: Cause,
     /// Name of the thread or softirq.
     pub name: String,
-    /// Whether the delay ended because these functions gave up the CPU. If not, the functions were
-    /// running when the timer interrupt arrived.
+    /// Whether the delay ended because the functions of the stack gave up the CPU. If not, the
+    /// functions were running when the timer interrupt arrived.
     pub is_end: bool,
     /// Functions, innermost first.
     pub functions: Vec<String>,
@@ -352,8 +352,8 @@ pub fn latencies(path: &Path, found: &mut Histogram) -> io::Result<()> {
     Ok(())
 }
 
-/// The number of explained samples whose latency is also stored in a series, and the number of
-/// those whose pieces do not add up to this latency.
+/// Result of a check that the pieces of each explanation add up to the latency that is stored in
+/// the series.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct SumChecks {
     /// Number of samples that have both a latency and an explanation.

@@ -66,7 +66,7 @@ pub struct DelayHolder {
     /// The function that a kernel worker ran, or that an interrupt from another CPU ran on this
     /// CPU.
     pub work: Option<String>,
-    /// The functions that were executing when the interrupt came that woke the thread, innermost
+    /// The functions that were executing when the interrupt that woke the thread arrived, innermost
     /// first; empty if no stack was recorded.
     pub stack: Vec<Arc<str>>,
     /// The functions in which the holder finally gave up the CPU.
@@ -181,8 +181,8 @@ struct Encoder {
     shapes: Table<Shape>,
     /// The shape of the current sample. Its memory is reused, so a sample needs no allocation.
     shape: Shape,
-    /// Index of the previous sample's shape, because most samples have the same shape as the one
-    /// before.
+    /// Index of the previous sample's shape. It is compared first, because most samples have the
+    /// same shape as the sample before.
     last_shape: usize,
     /// Name and index of the previous waker.
     last_name: Option<(Arc<str>, usize)>,

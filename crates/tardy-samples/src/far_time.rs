@@ -27,7 +27,7 @@ pub fn far_time(value: &Value) -> Option<&str> {
 /// Returns whether the value is a time beyond [`FAR_NS`], or contains one.
 fn is_far(value: &Value) -> bool {
     match value {
-        // The maximum of i64 means that there is no end.
+        // The maximum of i64 is allowed, because it stands for an interval without an end.
         Value::Number(number) if number.as_i64() == Some(i64::MAX) => false,
         Value::Number(number) => number
             .as_f64()

@@ -1,5 +1,5 @@
-//! The mark of a file that contains counts of a series but not its descriptor; it shows to which
-//! series the file belongs. A reader refuses a file with the mark of another series.
+//! A file that contains the counts of a series but not its descriptor has a mark. The mark shows to
+//! which series the file belongs. A reader refuses a file with the mark of another series.
 
 use std::path::Path;
 

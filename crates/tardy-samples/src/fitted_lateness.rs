@@ -41,7 +41,8 @@ impl GridFitter {
     /// Adds the next chunk of the series.
     pub fn add(&mut self, chunk: &Chunk) {
         for (_, sample) in chunk.samples(&self.schedule) {
-            // Before the first interval, there was one more event, which started it.
+            // Each sample is the interval that ends with an event. The event that started the first
+            // interval has no sample, so it is added here.
             if std::mem::take(&mut self.is_first) {
                 self.fit.add(sample.due - self.schedule.period());
             }

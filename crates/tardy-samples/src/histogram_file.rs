@@ -1,5 +1,5 @@
-//! The histogram of a series of which not all samples are stored. It is the file
-//! `PROBE.cpuN.histogram` next to the series file.
+//! The histogram of all samples of a series, if only some of the samples are stored individually.
+//! It is the file `PROBE.cpuN.histogram` next to the series file.
 //!
 //! ```text
 //! "TARDYHG1"  body  u32 CRC-32 of the body, little-endian
@@ -55,8 +55,8 @@ pub fn encode(histogram: &Histogram, path: &Path) -> Vec<u8> {
     bytes
 }
 
-/// Encodes the histogram in at most `bytes_max` bytes, if possible. Their precision is reduced if
-/// necessary.
+/// Encodes the histogram in at most `bytes_max` bytes, if possible. If necessary, the precision of
+/// the values is reduced.
 #[must_use]
 pub fn encode_within(histogram: &Histogram, path: &Path, bytes_max: usize) -> Vec<u8> {
     let (mut bytes, mut values) = (encode(histogram, path), 1 << 16);

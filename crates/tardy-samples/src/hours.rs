@@ -14,11 +14,11 @@
 //!          then three histograms (latencies; latencies of skipped due times; upper bounds of other skipped due times):
 //!          entries, then for each in ascending order: difference to the value before (folded), count
 //! ```
-//! An interval contains the samples that were due within one hour of the clock. When the file
-//! reaches its size limit, pairs of neighbouring intervals are merged, so that intervals become
-//! twice as long. This is repeated as often as necessary. If a single interval is still too large,
-//! the precision of its values is reduced to 1/64. The counts, the sum and the worst sample of the
-//! interval stay exact.
+//! At first, each interval is a full hour of the clock, or a part of an hour if a phase starts or
+//! ends in it. An interval contains the samples that were due in it. When the file reaches its size
+//! limit, pairs of neighbouring intervals are merged, so that intervals become twice as long. This
+//! is repeated as often as necessary. If a single interval is still too large, the precision of its
+//! values is reduced to 1/64. The counts, the sum and the worst sample of the interval stay exact.
 //!
 //! The file contains the number of the last segment that was folded into it. The file is replaced
 //! as a whole before this segment is removed. If the segment still exists after a crash, readers do
@@ -50,9 +50,9 @@ const MAGIC: &[u8; 8] = b"TARDYHR1";
 const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Maximum number of samples of a series: a million per second for a century.
 const SAMPLES_MAX: u64 = 1 << 52;
-/// Maximum number of times that the length of intervals is doubled; the longest interval exceeds a
-/// lifetime. If the file is still too large after this, all parts of the run are merged into one
-/// interval.
+/// Maximum number of times that the length of intervals is doubled. After that, an interval is
+/// longer than a human lifetime. If the file is still too large after this, all parts of the run
+/// are merged into one interval.
 const DOUBLINGS_MAX: usize = 20;
 /// If a single interval exceeds the size limit, at most this many of its values stay exact at
 /// first. The number is halved until the interval fits.
@@ -73,9 +73,10 @@ pub const HOUR: Nanos = Nanos::from_secs(3600);
 pub struct CountingRule {
     /// The window that defines which samples are misses.
     pub window: Option<Window>,
-    /// Whether the samples time work: see [`tardy_core::series::Descriptor::is_work`].
+    /// Whether the samples measure the time of work, not only of wake-ups: see
+    /// [`tardy_core::series::Descriptor::is_work`].
     pub is_work: bool,
-    /// Times at which an interval ends although its hour does not: the starts and ends of phases.
+    /// Times at which an interval ends before its hour is over: the starts and ends of phases.
     pub cuts: Vec<Nanos>,
     /// Length of an interval.
     pub stretch: Nanos,

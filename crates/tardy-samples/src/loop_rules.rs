@@ -1,5 +1,5 @@
-//! Counts how often a loop did what a real-time loop must avoid, in the form in which run folders
-//! store the counts.
+//! Counts how often a loop did what a real-time loop must avoid. Run folders store the counts in
+//! this form.
 
 use serde::{Deserialize, Serialize};
 use tardy_trace::event::Thread;
@@ -11,7 +11,7 @@ use tardy_trace::text::Text;
 pub struct LoopRules {
     /// Name of the loop's thread.
     pub thread: String,
-    /// ID of the thread, if several threads may have this name.
+    /// ID of the thread, in recordings by `tardy attach`; absent in other recordings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<i32>,
     /// The thread's priority in the kernel: -1 for a deadline task, 0 to 98 for a real-time task
@@ -20,7 +20,7 @@ pub struct LoopRules {
     /// The kinds of events in the trace. If the trace lacks the events for a count, the count is 0,
     /// which then means "unknown".
     pub recorded: RecordedKinds,
-    /// Number of page faults in the program, when it accessed pages that were not mapped.
+    /// Number of page faults in user space: accesses by the program to pages that were not mapped.
     pub page_faults_user: u64,
     /// Number of page faults in the kernel while it worked for the program.
     pub page_faults_kernel: u64,

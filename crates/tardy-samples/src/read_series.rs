@@ -27,7 +27,8 @@ use crate::segments::{segment_path, segments_behind};
 
 /// Number of bytes that are read at a time.
 const BUFFER_BYTES: usize = 1 << 20;
-/// Minimum size in bytes that a file must have for each reading thread beyond the first.
+/// Size in bytes below which one thread reads the whole series. A series of n times this size is
+/// read by up to n + 1 threads.
 const PART_BYTES: u64 = 1 << 20;
 
 /// Why a series cannot be read at all.
@@ -92,14 +93,14 @@ struct Piece {
     is_foreign: bool,
 }
 
-/// Maximum number of attempts to open all segments, because segments may be deleted at the same
-/// time.
+/// Maximum number of attempts to open all segments. An attempt fails if a segment is deleted before
+/// it can be opened.
 const LOOKS_MAX: usize = 100;
 /// Number of low bits of a position, which contain the offset in the segment; the high bits contain
 /// the segment's number.
 const PLACE_BITS: u32 = 40;
 
-/// The result of reading a part, apart from its chunks.
+/// The result of reading a part of a series, without the chunks that were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PartEnd {
     /// Number of bytes that belong to no chunk.

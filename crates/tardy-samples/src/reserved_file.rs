@@ -69,8 +69,8 @@ impl ReservedFile {
                 // `rename`.
                 let _ = fs::remove_file(&name);
                 if let Err(error) = unnamed_file::give_name(&self.file, &name) {
-                    // The disk may have no space for one more file name. In this case, overwrites
-                    // the existing file; dropping the reserved file frees the space.
+                    // The disk may have no space for one more file name. In this case, the reserved
+                    // file is dropped to free its space, and the existing file is overwritten.
                     let place = std::mem::take(&mut self.place);
                     drop(self);
                     return fs::write(place, content).map_err(|_| error);

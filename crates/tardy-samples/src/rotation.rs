@@ -128,8 +128,8 @@ pub struct Rotation {
     series: PathBuf,
     rule: RotationRule,
     kept: Mutex<KeptSegments>,
-    /// Whether the new head of a resumed series is in a file next to the old head, which it will
-    /// replace.
+    /// Whether the series was resumed and its new head is still in a separate file. The new head
+    /// will replace the old one.
     has_new_head: Mutex<bool>,
 }
 
@@ -142,8 +142,8 @@ struct KeptSegments {
     /// Number of folded samples.
     given_way: u64,
     is_asked: bool,
-    /// How long to wait before space may be requested again, and since when; absent unless the last
-    /// request failed.
+    /// If the last attempt to free space failed: the length of the pause before the next attempt,
+    /// and the start of the pause.
     rest: Option<(Duration, Instant)>,
     /// Whether a new segment exists that [`Rotation::settle`] has not processed yet.
     has_new: bool,
@@ -350,8 +350,8 @@ impl Rotation {
 
     fn hours(&self) -> io::Result<Hours> {
         match Hours::read(&hours::path(&self.series)) {
-            // This happens if the power failed before the empty histograms reached the disk.
-            // Segment 1 still exists in this case, so all samples are still in segments.
+            // The histograms are damaged if the power failed before the empty histograms reached
+            // the disk. Segment 1 still exists in this case, so all samples are still in segments.
             Err(error)
                 if error.kind() == io::ErrorKind::InvalidData
                     && segment_path(&self.series, 1).try_exists()? =>
@@ -373,8 +373,8 @@ impl Rotation {
     fn with_segment(&self, mut hours: Hours, number: u64) -> io::Result<Hours> {
         let segment =
             match SeriesFile::open_segment(&segment_path(&self.series, number), &self.series) {
-                // This happens if the power failed before the heads of the segment and of the
-                // series reached the disk.
+                // There is no valid head if the power failed before the heads of the segment and of
+                // the series reached the disk.
                 Err(SeriesError::Format { .. }) => {
                     hours.through = number;
                     return Ok(hours);

@@ -1,6 +1,6 @@
-//! Makes one pass over the samples in chronological order. In this pass, it collects the extremes
-//! of intervals of equal length, counts by time and latency, and each sample that is larger than
-//! all earlier samples.
+//! Makes one pass over the samples in chronological order. In this pass, it collects the smallest
+//! and largest sample of each interval, the number of samples by time and latency, and each sample
+//! that is larger than all earlier samples.
 //!
 //! For a chart over time, the samples are sorted into a fixed number of intervals: 64 Ki for all
 //! CPUs of a report together. Memory and file size therefore do not grow with the run's length.
@@ -18,8 +18,8 @@ use crate::tail::TailReader;
 
 /// Number of intervals in a grid of counts.
 pub const GRID_COLUMNS: usize = 480;
-/// Number of bits of a latency, below its highest set bit, that select its row. The relative width
-/// of a row is 1/32 to 1/16.
+/// The row of a latency depends on its highest set bit, and on this number of bits below that bit.
+/// The relative width of a row is 1/32 to 1/16.
 const ROW_BITS: u32 = 4;
 /// Number of rows for negative latencies, which come first. There are as many rows for all other
 /// latencies.
@@ -154,8 +154,8 @@ fn behind_hours(file: &SeriesFile, division: Division, swept: Sweeper) -> Series
 }
 
 impl SeriesExtract {
-    /// Adds another series of the same time, for a chart of both series together. Clears the list
-    /// of new largest latencies.
+    /// Adds another series that covers the same time, so that one chart can show the extremes and
+    /// counts of both series together. Clears the list of new largest latencies.
     pub fn add_beside(&mut self, other: &Self) {
         for (own, other) in self
             .columns

@@ -85,8 +85,8 @@ impl Extremes {
     }
 
     /// Returns the index and the value of each sample above the threshold, in chronological order.
-    /// If values are rounded, samples at the threshold are included. Returns none if some of these
-    /// samples may not be stored.
+    /// If values are rounded, samples at the threshold are included. Returns an empty list unless
+    /// all of these samples are certainly stored.
     #[must_use]
     pub fn exceedances(&self, threshold: f64, width: f64) -> Vec<(u64, f64)> {
         if self.least() as f64 > threshold {

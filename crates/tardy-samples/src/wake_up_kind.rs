@@ -8,7 +8,7 @@ use tardy_trace::timers::TimerKind;
 use tardy_trace::wake_ups::Cause;
 
 /// The kind of waker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WokenBy {
     /// A timer that the program had set.
@@ -25,7 +25,7 @@ pub enum WokenBy {
 }
 
 /// The kind of a wake-up.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WakeUpKind {
     /// A wake-up by a timer that the program had set.
     Timer(TimerKind),
@@ -92,8 +92,9 @@ impl WakeUpKind {
 
     /// Returns the name of the series with this kind of wake-up, for a thread with the name
     /// `thread`. The name is the same in each run of the program, so that runs can be compared.
-    /// Special characters are replaced, because the name is also a file name. Threads with the same
-    /// name are numbered as copies, in the order in which they were first woken.
+    /// Special characters are replaced, because the name is also a file name. Several threads may
+    /// have the same name. Their series of the same kind then also have the same name, and the run
+    /// folder numbers these series in the order in which they are opened.
     #[must_use]
     pub fn series(&self, thread: &str) -> String {
         let plain = |character: char| {
@@ -129,8 +130,8 @@ impl WakeUpKind {
 }
 
 /// Returns the call of a [`WaitPlace`](crate::cycles::WaitPlace) in the form that the names of
-/// kinds use. For a page fault, the result does not contain the call in which it happened; for a
-/// relative sleep, it does not state that the sleep was relative.
+/// kinds use. The result contains neither the call in which a page fault happened, nor the fact
+/// that a sleep was relative.
 #[must_use]
 pub fn call(of_place: &str) -> Arc<str> {
     let first = of_place.split(" in ").next().unwrap_or(of_place);

@@ -16,7 +16,7 @@ use tardy_trace::wake_ups::{Cause, Parts, Start, WakeUp};
 const LOOP: i32 = 10;
 const HOME: u32 = 0;
 const LOCK: u32 = 1;
-/// Index of the place of a relative sleep.
+/// Index of the place where the thread sleeps for a relative time.
 const RELATIVE: u32 = 3;
 
 /// Makes consecutive stints.
@@ -213,6 +213,45 @@ fn a_loop_that_blocks_for_longer_than_it_sleeps_waits_for_its_timer() {
     let row = &found.threads[0];
     assert_eq!((row.cycles, row.blocked_in[0].sleeps), (63, 6));
     assert_eq!(found.worst[0].shares.blocked_ns, Nanos(8_000_000));
+}
+
+/// Makes a loop with a timer that blocks in one call of its 50th cycle `sleeps` times, for `length`
+/// each. Returns its cycles.
+fn loop_with_call(sleeps: u64, length: i64) -> Cycles {
+    let mut story = Story {
+        cutter: Cutter::default(),
+        time: 0,
+    };
+    for cycle in 0..100 {
+        story.sleeps(900, HOME, Waker::Timer);
+        story.runs(100);
+        let in_call = if cycle == 50 { sleeps } else { 0 };
+        for _ in 0..in_call {
+            story.sleeps(length, LOCK, Waker::Softirq(Some(4)));
+            story.runs(7);
+        }
+    }
+    story.ends()
+}
+
+#[test]
+fn a_call_that_sleeps_many_times_belongs_to_one_cycle() {
+    let found = loop_with_call(1_000, 2_000);
+    let row = &found.threads[0];
+    assert_eq!((row.cycles, found.cut_off), (99, 0));
+    let lock = &row.blocked_in[0];
+    assert_eq!((lock.sleeps, lock.sum_ns), (1_000, Nanos(2_000_000)));
+    let longest = &found.worst[0];
+    assert_eq!(longest.shares.blocked_ns, Nanos(2_000_000));
+    assert_eq!(longest.shares.sum(), longest.response_ns);
+}
+
+#[test]
+fn a_thread_that_has_left_its_wait_place_for_long_has_another_one() {
+    // After a second, each sleep of the call ends a cycle. The cycles at both changes are cut off.
+    let found = loop_with_call(1_000, 10_000_000);
+    let row = &found.threads[0];
+    assert!(row.cycles > 900 && found.cut_off == 2, "{found:?}");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Correlates a series with its earlier values.
 //!
 //! Bounds and fits assume independent samples. But with a million samples, every test rejects
-//! independence. So callers judge instead how large the correlation is, on block maxima or thinned
-//! data. Source: Ljung and Box, Biometrika 65, 1978.
+//! independence. So callers pass the maxima of blocks of samples, and judge how large the
+//! correlation between these maxima is. Source: Ljung and Box, Biometrika 65, 1978.
 
 use serde::{Deserialize, Serialize};
 use statrs::function::gamma::gamma_ur;
@@ -14,7 +14,7 @@ pub struct Autocorrelation {
     pub correlations: Vec<f64>,
     /// Ljung and Box's statistic, computed from all correlations.
     pub statistic: f64,
-    /// Probability that the statistic of an independent series is at least as large.
+    /// Probability that the statistic of an independent series is at least as large as this one.
     pub probability: f64,
 }
 

@@ -76,9 +76,9 @@ pub fn change_points(series: &[f64], search: Search) -> Vec<ChangePoint> {
     changes
 }
 
-/// Returns the index of the change to drop next. If the probability of some change is too high,
-/// this is the change that is most probably due to chance. If no probability is too high but the
-/// smallest change is too small, it is this change. Returns `None` if no change must be dropped.
+/// Returns the index of the change to drop next. If the probability of some change is too high, the
+/// change with the highest probability is dropped. Otherwise, the smallest change is dropped if it
+/// is too small. Returns `None` if every change can be kept.
 fn weakest(changes: &[ChangePoint], search: Search) -> Option<usize> {
     let (index, worst) = changes.iter().enumerate().reduce(|a, b| {
         if b.1.probability > a.1.probability {

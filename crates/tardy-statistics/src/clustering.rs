@@ -71,7 +71,8 @@ impl Clustering {
         }
     }
 
-    /// Returns the clustering if clusters have `1 / extremal_index` events on average.
+    /// Returns the clustering of events whose clusters contain `1 / extremal_index` events on
+    /// average.
     #[must_use]
     pub fn of_extremal_index(extremal_index: f64) -> Self {
         Self::new(1.0 / extremal_index, 1.0 / extremal_index)
@@ -84,9 +85,10 @@ impl Clustering {
         samples as f64 / self.dispersion
     }
 
-    /// Returns how many events together count as one independent event, and the number of such
-    /// groups. Both values also cover one cluster of a kind that did not occur. The number does not
-    /// include the group that is added by the formula of an upper bound.
+    /// Returns two values: how many events together count as one independent event, and the number
+    /// of such groups of events. Both values allow for one cluster that did not occur in the run.
+    /// One is subtracted from the number, because the formula of an upper bound itself adds one
+    /// event.
     fn scale_and_events(&self, events: f64) -> (f64, f64) {
         let with_unseen = events + self.unseen;
         let scale = (events * self.dispersion + self.unseen * self.unseen) / with_unseen;

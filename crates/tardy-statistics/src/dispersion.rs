@@ -14,25 +14,25 @@
 //! Bounds use an effective number of samples, which is different for each percentile. The effective
 //! number comes from the variance of the number of samples above the percentile, over at most 256
 //! time blocks that are merged repeatedly. In the far tail, the extremal index is used if it shows
-//! more dependence. Blocks start at multiples of a power of two ns on the run's clock, and are the
-//! same on all CPUs. Blocks therefore do not depend on how a series was divided, and a stall of
-//! several CPUs at once counts as one event.
+//! more dependence. A block is 2^k ns long and starts at a multiple of its length on the run's
+//! clock, so all CPUs have the same blocks. Blocks therefore do not depend on how a series was
+//! divided, and a stall of several CPUs at once counts as one event.
 //!
-//! A level with fewer than 60 independent samples has no bound. The samples at this level may
-//! drift, and the drift may also influence rarer samples. Rarer samples have a bound if at least 60
-//! clusters of them were observed. Phases with different names are planned to differ in level, so
-//! such a difference does not count as dependence.
+//! A percentile has no bound if its effective number of samples is below 60. The samples may drift
+//! in this case, and the drift may also influence rarer samples. Rarer samples have a bound if at
+//! least 60 clusters of them were observed. Phases with different names are expected to have
+//! different latencies, so such a difference does not count as dependence.
 
 /// Minimum degrees of freedom for an estimate of a variance.
 pub const FREEDOM_MIN: usize = 12;
-/// Minimum degrees of freedom if no dependence is visible. If fewer remained, merging would add
-/// only noise, because the largest of several uncertain estimates is too large.
+/// Minimum degrees of freedom if no dependence is visible. Merging intervals further would add only
+/// noise, because the largest of several uncertain estimates is too large.
 pub const FREEDOM_OF_INDEPENDENT: usize = 24;
 /// The two-sided 95 % deviate of the normal distribution.
 const NORMAL: f64 = 1.959_964;
 /// Dispersion above which samples certainly depend on each other. An estimate above this limit is
-/// still smaller than the true dispersion. As a correction, [`dispersion`] adds the growth of the
-/// estimate, relative to intervals of half the length, a second time.
+/// still smaller than the true dispersion. As a correction, [`dispersion`] compares the estimate
+/// with that from intervals of half the length, and adds the difference a second time.
 pub const DEPENDENT: f64 = 2.0;
 /// Minimum effective number of trials for a bound. If intervals are shorter than the correlation
 /// length, the estimated variance is several times too small. With a minimum of 30, bounds for

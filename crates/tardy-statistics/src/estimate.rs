@@ -22,8 +22,8 @@ impl Estimate {
         }
     }
 
-    /// Returns the interval. If there is none, both ends of the returned interval are the number
-    /// itself.
+    /// Returns the interval. If the number has no interval, both ends of the returned interval are
+    /// the number itself.
     #[must_use]
     pub fn ends(self) -> Interval {
         self.interval.unwrap_or(Interval {

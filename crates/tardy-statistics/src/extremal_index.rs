@@ -15,16 +15,17 @@ pub fn extremal_index(positions: &[u64]) -> Option<f64> {
         return None;
     }
     let count = (positions.len() - 1) as f64;
-    // Within a cluster, distances are short. The paper uses `gap - 1` and `gap - 2`, so that short
-    // distances do not bias the limit distribution of the long ones.
+    // Within a cluster, distances are short. The paper's formula contains `gap - 1` and `gap - 2`
+    // instead of `gap`, so that these short distances do not bias the limit distribution of the
+    // long ones.
     let (sum, weight) = gaps(positions)
         .map(|gap| gap as f64)
         .fold((0.0, 0.0), |(sum, weight), gap| {
             (sum + gap - 1.0, weight + (gap - 1.0) * (gap - 2.0))
         });
     if weight == 0.0 {
-        // All distances are at most 2. In this case, the paper's estimator 2 (sum T)^2 / (count sum
-        // T^2) is at least 16/9, so the result is limited to 1.
+        // If all distances are at most 2, the paper uses another estimator, 2 (sum T)^2 / (count
+        // sum T^2). It is then at least 16/9, so the result is limited to 1.
         return Some(1.0);
     }
     Some((2.0 * sum * sum / (count * weight)).min(1.0))

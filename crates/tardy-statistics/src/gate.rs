@@ -4,9 +4,9 @@
 //! If a model passes, the data gave no reason to refuse it. This does not prove that the model is
 //! true. The result applies only to the measured conditions, not to the machine in general.
 //!
-//! A tail model covers one series under one load, because pooled CPUs or loads are mixtures. If the
-//! chronological order of the samples is unknown, no model can pass. A refused model is printed
-//! only on request, marked as refused, and is never drawn.
+//! A tail model covers one series under one load, because samples of several CPUs or loads together
+//! form a mixture of distributions. If the chronological order of the samples is unknown, no model
+//! can pass. A refused model is printed only on request, marked as refused, and is never drawn.
 
 mod check;
 mod hold_out;
@@ -29,7 +29,7 @@ use super::tally::Tally;
 
 /// Number of distances at which the correlation of block maxima is computed.
 const LAGS: usize = 10;
-/// Minimum number of block maxima for a check over time.
+/// Minimum number of block maxima for the checks that look for changes and patterns over time.
 const BLOCKS_MIN: usize = 20;
 
 /// What is known about the tail of a series.
@@ -41,8 +41,8 @@ pub struct Evidence<'a> {
     /// Sample number and value of each exceedance, in chronological order. Exceedances are values
     /// above the threshold; if the data are rounded, values at the threshold also count.
     pub exceedances: &'a [(u64, f64)],
-    /// The largest value of each block, for blocks of equal length in chronological order. Checks
-    /// over time need at least 20 blocks.
+    /// The largest value of each block, for blocks of equal length in chronological order. The
+    /// checks that look for changes and patterns over time need at least 20 blocks.
     pub block_maxima: &'a [f64],
     /// The resolution of the values, in their unit.
     pub width: f64,
@@ -50,13 +50,13 @@ pub struct Evidence<'a> {
     pub horizon: f64,
 }
 
-/// The results of all checks, with the checked tail.
+/// The results of all checks, and the fitted tail that was checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
     /// All checks, in the order in which reports explain them.
     pub checks: Vec<Check>,
-    /// The fit of the cluster maxima; `None` if nothing could be fitted. The rate of this tail
-    /// counts clusters, so its extremal index is 1.
+    /// The fit of the cluster maxima; `None` if nothing could be fitted. The fit counts each
+    /// cluster once, so the tail's extremal index is 1.
     pub tail: Option<Tail>,
 }
 
@@ -180,8 +180,8 @@ fn checks_of_fit(tail: &Tail) -> Vec<Check> {
         },
         fit,
     ];
-    // If the excesses are known only as counts in buckets, they cannot be tested one by one for
-    // another cause. For such excesses, only a bad fit can show another cause.
+    // The test for a second cause adds exact excesses one by one. If the excesses are known only as
+    // counts in buckets, this test is impossible, and only a bad fit can reveal a second cause.
     if tail.excesses.values().is_some() {
         checks.push(mixture(&tail.excesses).map_or_else(|| unmeasured("mixture"), Check::Mixture));
     }

@@ -1,9 +1,10 @@
 //! Measures how far data are from a distribution, or two samples from each other.
 //!
 //! With a million samples, every real difference is statistically significant, even if it is too
-//! small to matter. These numbers therefore only show whether a model describes its few hundred
-//! excesses; they never decide whether a difference matters. If parameters were fitted to the same
-//! data, the usual probabilities of these statistics are wrong; [`tail_fit`] gives correct ones.
+//! small to matter. The statistics of this file therefore only show whether a model describes its
+//! few hundred excesses; they never decide whether a difference matters. If parameters were fitted
+//! to the same data, the usual probabilities of these statistics are wrong; [`tail_fit`] gives
+//! correct ones.
 
 pub mod tail_fit;
 pub mod two_sample;

@@ -1,5 +1,5 @@
-//! The Harrell-Davis estimate of a quantile: a weighted mean of all order statistics. It is
-//! smoother than a single order statistic.
+//! The Harrell-Davis estimate of a quantile: a weighted mean of all order statistics. The estimate
+//! is smoother than a single order statistic.
 //!
 //! The estimate is suitable for the body of a distribution and for plots. In the far tail, it is
 //! almost identical to the largest value. Source: Harrell and Davis, Biometrika 69, 1982.
@@ -17,8 +17,8 @@ pub fn harrell_davis(tally: &Tally, probability: f64) -> Option<f64> {
     }
     let n = total as f64;
     let (a, b) = ((n + 1.0) * probability, (n + 1.0) * (1.0 - probability));
-    // At more than ten standard deviations from the mean, the weights are negligible, so the
-    // function is not evaluated there.
+    // At more than ten standard deviations from the mean of the beta distribution, the weights are
+    // negligible, so the distribution is not evaluated there.
     let reach = 10.0 * (probability * (1.0 - probability) / (n + 2.0)).sqrt() + 40.0 / n;
     let weight_up_to = |rank: u64| {
         let share = rank as f64 / n;

@@ -1,5 +1,5 @@
-//! The regularised incomplete beta function and its inverse. They also work for the large arguments
-//! of long runs.
+//! The regularised incomplete beta function and its inverse. The functions of this file also work
+//! for the large arguments that long runs lead to.
 //!
 //! The library statrs 0.19 ends its continued fraction after 140 terms. The number of necessary
 //! terms is about the square root of the larger argument, for example 3000 for the median of ten

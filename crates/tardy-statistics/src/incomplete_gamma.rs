@@ -1,7 +1,8 @@
 //! The regularised incomplete gamma function and its inverse.
 //!
-//! The library statrs computes `a ln(x) - x - ln_gamma(a)`, which loses digits, and the loop in it
-//! has no limit. This implementation is accurate for millions of events, and always terminates.
+//! The library statrs computes `a ln(x) - x - ln_gamma(a)`, which loses digits, and its loop has no
+//! maximum number of steps. This implementation is accurate for millions of events, and always
+//! terminates.
 
 use std::f64::consts::PI;
 

@@ -21,7 +21,7 @@ pub struct LogBuckets {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stretch {
     entries: Vec<(u16, u32)>,
-    /// Negative values, in ns. They are rare, so they are stored one by one.
+    /// Negative values, in ns. Such values are rare, so each one is stored separately.
     negative: Vec<i64>,
 }
 
@@ -116,8 +116,8 @@ impl Stretch {
         positive + self.negative.iter().map(|&value| value as f64).sum::<f64>()
     }
 
-    /// Returns the values in the form that rank statistics need. A bucket counts as its upper end,
-    /// as in a `Histogram` of tardy-core.
+    /// Returns the values in the form that rank statistics need. Each value counts as the upper end
+    /// of its bucket, as in a `Histogram` of tardy-core.
     #[must_use]
     pub fn tally(&self) -> Tally {
         let negative = self.negative.iter().map(|&value| (value as f64, 1));
@@ -137,7 +137,8 @@ fn bucket_of(value: u64) -> usize {
         return value as usize;
     }
     let shift = u64::BITS - value.leading_zeros() - BITS;
-    // Each further binary digit adds half of EXACT_END buckets.
+    // From EXACT_END on, all values with the same number of binary digits share EXACT_END / 2
+    // buckets.
     shift as usize * (EXACT_END / 2) as usize + (value >> shift) as usize
 }
 

@@ -2,8 +2,8 @@
 
 use super::tally::Tally;
 
-/// A distinct value of either sample. For each of the two samples, the number of values equal to
-/// it, and the number of values at or below it.
+/// The counts at one distinct value of the two samples: how many values of each sample are equal to
+/// this value, and how many are at or below it.
 pub(super) struct Step {
     pub(super) at: [u64; 2],
     pub(super) up_to: [u64; 2],

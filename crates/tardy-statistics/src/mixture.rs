@@ -3,8 +3,8 @@
 //! A latency has several causes, such as interrupts, page faults and firmware. The rarest cause
 //! with the longest delays affects only the few largest samples. A single fit of all values
 //! describes neither these samples nor the others. The test therefore fits the lower excesses, and
-//! then adds the largest excesses one by one. If an added excess moves the shape out of the
-//! interval in which the shape lay before, another cause starts at this excess. Source: Manau et
+//! then adds the largest excesses one by one. If an added excess moves the fitted shape out of the
+//! confidence interval of the previous fit, another cause starts at this excess. Source: Manau et
 //! al., "Detecting Low-Density Mixtures in High-Quantile Tails for pWCET Estimation", ECRTS 2025
 //! (TailID).
 
@@ -15,14 +15,14 @@ use super::gpd::excesses::Excesses;
 use super::gpd::fit::fit;
 use super::profile::normal_deviate;
 
-/// Fraction of the excesses that are tested one by one, namely of the largest (the paper's
+/// The largest excesses are tested one by one; this is their share of all excesses (the paper's
 /// percentile of candidates).
 const CANDIDATES: f64 = 0.05;
 /// If the other cause has more excesses than this, it can be fitted alone (the paper's "minimum of
 /// samples").
 pub const POINTS_FOR_OWN_FIT: usize = 40;
-/// The confidence of the interval of the shape, as in the paper. It is high, so that an excess is
-/// reported only if it clearly moves the shape.
+/// The confidence of the interval of the shape, as in the paper. A high confidence ensures that an
+/// excess is reported only if it clearly moves the shape.
 const CONFIDENCE: f64 = 0.9999;
 
 /// What the test found among the largest excesses.
@@ -30,8 +30,8 @@ const CONFIDENCE: f64 = 0.9999;
 pub struct Mixture {
     /// Number of excesses that were tested one by one.
     pub candidates: usize,
-    /// In ascending order, the excesses from the first one that does not fit the excesses below it;
-    /// empty if all fit.
+    /// The smallest excess that does not fit the excesses below it, and all larger ones, in
+    /// ascending order; empty if all fit.
     pub foreign: Vec<f64>,
 }
 

@@ -134,8 +134,8 @@ mod tests {
 
     #[test]
     fn a_large_offset_does_not_eat_the_variance() {
-        // With sums of squares, the variance would be computed as 0 or negative, because 1e15
-        // squared leaves no digits for the 4.
+        // Sums of squares would give a variance of 0 or below, because the square of 1e15 needs all
+        // digits, and the square of the 4 is lost.
         let moments: Moments = [1e15 + 4.0, 1e15 + 7.0, 1e15 + 13.0, 1e15 + 16.0]
             .into_iter()
             .collect();

@@ -1,5 +1,5 @@
-//! Finds minima and curvatures of likelihoods with one to three parameters, without derivatives;
-//! also finds roots, and inverses of distribution functions.
+//! Finds minima and curvatures of likelihoods with one to three parameters, without derivatives.
+//! Also finds roots of functions, and computes inverses of distribution functions.
 
 pub(super) mod curvature;
 pub(super) mod inversion;

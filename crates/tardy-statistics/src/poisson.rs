@@ -1,5 +1,5 @@
-//! Bounds on how often an event occurs in a time, such as missed deadlines per hour. They are used
-//! if the number of trials is unknown.
+//! Bounds on how often an event occurs in a time, such as missed deadlines per hour. These bounds
+//! are used if the number of trials is unknown.
 //!
 //! Source: Garwood, Biometrika 28, 1936. The chi-square quantile with `2k` degrees of freedom is
 //! twice the gamma quantile at `k`.

@@ -1,6 +1,7 @@
-//! Counts records: values that exceed all earlier values. They are a sign of drift that is cheap to
-//! compute. Independent values of a single distribution give about `ln n` records. So thirty
-//! records in a million samples show that the machine warms up, or that its latencies grow.
+//! Counts records: values that exceed all earlier values. Too many records are a sign of drift, and
+//! counting them is cheap. Independent values of a single distribution give about `ln n` records,
+//! which is 14 for a million samples. So thirty records in a million samples show that the machine
+//! warms up, or that its latencies grow.
 //!
 //! Source: Renyi, Colloquium on Combinatorial Methods, Aarhus 1962: the i-th value is a record with
 //! probability `1/i`, independent of the others.

@@ -15,11 +15,12 @@
 //! give only 4.7.
 //!
 //! [`crate::change_point`] examines the whole history of one series; this test examines each new
-//! build. For each family, the test compares the last builds with the builds before them, and does
-//! so for several numbers of last builds. When families are compared with each other, each family
-//! uses the number of last builds that gives the smallest probability. A larger number would also
-//! include builds before the change. Such builds make the difference smaller, and at a smaller
-//! difference, almost every series would count as changed.
+//! build. For each family, the test compares the last two builds with the builds before them, then
+//! the last three, and so on for each number in `LASTS`. When families are compared with each
+//! other, each family uses the number of last builds that gives the smallest probability. A larger
+//! number would also include builds before the change. Such builds make the family's difference
+//! smaller. With a small difference, almost every series of the family would differ enough to count
+//! as changed.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -63,16 +64,15 @@ pub struct Alarm {
     pub from: usize,
     /// Index of the build whose values gave enough evidence for the change.
     pub found: usize,
-    /// Difference of the mean of the family's series from its baseline, in the unit of the values.
+    /// Mean difference of the family's series from their baselines, in the unit of the values.
     pub difference: f64,
     /// Probability that chance alone causes a difference of this size, before the correction for
     /// the number of tests.
     pub probability: f64,
 }
 
-/// The numbers of last builds with which the test is made. For each number, the test compares this
-/// many last builds with the baseline. The smallest number is 2, because a single build could be
-/// unusual by accident.
+/// The test is made once for each of these numbers: it compares this many of the last builds with
+/// the baseline. The smallest number is 2, because a single build could be unusual by accident.
 const LASTS: [usize; 6] = [2, 3, 4, 5, 6, 8];
 /// Limits the influence of a single build. Among the last builds, the largest distance from the
 /// baseline is limited to this multiple of the second largest distance. Therefore a single build
@@ -81,8 +81,8 @@ const BESIDE_SECOND: f64 = 2.0;
 
 /// Returns the alarms of all families, in the order of the builds at which they are raised.
 /// `values[series][build]` is `None` if the build has no value. Values should be approximately
-/// normal, such as logarithms of a high quantile. Every series has an entry for each build. After a
-/// change, the baseline of the changed series starts at the change.
+/// normally distributed, as logarithms of a high quantile are. Every series has an entry for each
+/// build. After a change, the baseline of the changed series starts at the change.
 ///
 /// The function visits each member of a family about 80 times per build. For 200 series in 231
 /// families over 200 builds, it takes a tenth of a second.
@@ -92,8 +92,8 @@ pub fn alarms(values: &[Vec<Option<f64>>], families: &[Vec<usize>], watch: Watch
     let mut begins = vec![0; values.len()];
     let mut found = Vec::new();
     let probability_max = watch.false_alarms_a_build / (families.len() * LASTS.len()).max(1) as f64;
-    // The state before a build does not depend on the number of last builds, so it is reused until
-    // a baseline restarts.
+    // The baselines before a build are the same for every number of last builds. So they are
+    // computed once, and kept until a baseline restarts.
     let mut befores: BTreeMap<usize, Baselines> = BTreeMap::new();
     for build in 0..builds {
         let mut suspects: Vec<(bool, Alarm)> = Vec::new();
@@ -209,8 +209,8 @@ struct FamilyBaseline {
 }
 
 impl Baselines {
-    /// Returns the baselines, computed from the builds before the build `from`. The baseline of a
-    /// series starts at the build that `begins` contains for the series, or later.
+    /// Returns the baselines, computed from the builds before the build `from`. For each series,
+    /// `begins` contains the first build that the baseline of the series may include.
     fn of(
         values: &[Vec<Option<f64>>],
         begins: &[usize],
@@ -316,7 +316,8 @@ impl Mean {
         self.count += 1;
     }
 
-    /// Returns the mean if at least half of the `series` series have a value.
+    /// Returns the mean if at least half of the series have a value; `series` is the number of all
+    /// series.
     fn of(&self, series: usize) -> Option<f64> {
         (self.count * 2 >= series && self.count > 0).then(|| self.sum / self.count as f64)
     }
@@ -401,7 +402,7 @@ fn trigamma(mut x: f64) -> f64 {
 
 /// The result of the test of a family's last builds.
 struct Judgement {
-    /// Difference of the mean of the series from the baseline, in the unit of the values.
+    /// Mean difference of the family's series from their baselines, in the unit of the values.
     difference: f64,
     /// Probability that chance alone causes a difference of this size.
     probability: f64,
@@ -469,8 +470,8 @@ fn told(of_builds: &[f64], centre: f64) -> Option<f64> {
     Some(side * beyond.iter().sum::<f64>() / beyond.len() as f64)
 }
 
-/// Returns whether nearly every series of a family differs by at least half of `difference`, in the
-/// same direction. How much a series varies does not affect the result.
+/// Returns whether nearly every series of a family differs from its baseline by at least half of
+/// `difference`, in the same direction. How much a series varies does not affect the result.
 fn is_of_all(
     values: &[Vec<Option<f64>>],
     members: &[usize],

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::autocorrelation::product_at;
 
-/// The statistic, and the number of lags over which correlation is allowed for.
+/// The statistic, and the number of lags whose correlation it takes into account.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Kpss {
     /// The statistic, to compare with [`Kpss::CRITICAL_5_PERCENT`] or the other critical values.

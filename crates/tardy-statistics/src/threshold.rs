@@ -2,12 +2,12 @@
 //! threshold that the data do not contradict.
 //!
 //! If the threshold is too low, the fit includes the body of the distribution. If it is too high,
-//! too few values remain. The grid contains the data of the classical plots (mean excess, shape and
-//! modified scale against the threshold). The chosen threshold is the lowest one at and above which
-//! no fit is rejected. The false discovery rate over all tests is limited. Estimates usually vary
-//! more from threshold to threshold than their intervals suggest, so this variation is part of the
-//! result. Sources: Coles 2001, section 4.3; Bader, Yan, Zhang, Annals of Applied Statistics 12,
-//! 2018 (ForwardStop).
+//! too few values remain. The results for the grid contain the data of the classical plots (mean
+//! excess, shape and modified scale against the threshold). The chosen threshold is the lowest one
+//! at and above which no fit is rejected. The false discovery rate over all tests is limited.
+//! Estimates usually vary more from threshold to threshold than their intervals suggest, so this
+//! variation is part of the result. Sources: Coles 2001, section 4.3; Bader, Yan, Zhang, Annals of
+//! Applied Statistics 12, 2018 (ForwardStop).
 
 use super::confidence::Interval;
 use super::goodness::tail_fit::tail_fit;
@@ -40,7 +40,7 @@ pub struct Candidate {
     pub mean_excess_error: f64,
     /// The fit. Above a good threshold, the shape is constant.
     pub fit: GpdFit,
-    /// The result of the test of whether the fit describes the excesses; `None` if this cannot be
+    /// The result of testing whether the fit describes the excesses; `None` if this cannot be
     /// tested.
     pub test: Option<Test>,
     /// The level that is exceeded once per horizon, according to this fit; `None` if it is below

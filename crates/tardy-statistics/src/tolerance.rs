@@ -4,12 +4,12 @@
 use super::binomial::cumulative_with_complement;
 use super::confidence::Confidence;
 
-/// Returns the smallest number of samples for which the `rank_from_top`-th largest sample is, with
-/// `confidence`, at or above the quantile `probability`. Rank 1 is the maximum. `None` if no number
-/// below 2^53 suffices, or if `probability` is NaN or at least 1.
+/// Returns the smallest number of samples that suffices for this statement with `confidence`: the
+/// `rank_from_top`-th largest sample is at or above the quantile `probability`. Rank 1 is the
+/// maximum. `None` if no number below 2^53 suffices, or if `probability` is NaN or at least 1.
 ///
 /// The two-sided statement "at least the fraction `probability` of all values lies between the
-/// minimum and the maximum" needs the number of samples for `rank_from_top` 2.
+/// minimum and the maximum" needs as many samples as the statement above with `rank_from_top` 2.
 #[must_use]
 pub fn samples_needed(probability: f64, rank_from_top: u64, confidence: Confidence) -> Option<u64> {
     const LARGEST: u64 = 1 << 53;

@@ -3,8 +3,8 @@
 use std::io;
 
 const WORD_BITS: usize = libc::c_ulong::BITS as usize;
-/// Number of CPUs in a request for all CPUs: the maximum that kernels support (NR_CPUS is at most
-/// 8192 on x86-64).
+/// A request for all CPUs names this many CPUs: the maximum that kernels support (NR_CPUS is at
+/// most 8192 on x86-64).
 const CPUS_ASKED: u32 = 8192;
 
 /// Limits thread `tid` (0: the calling one) to `cpus`.
@@ -48,8 +48,8 @@ pub fn get(tid: i32) -> io::Result<Vec<u32>> {
 }
 
 /// Returns, in ascending order, the CPUs that a thread of this process gets if it requests all
-/// CPUs. With isolated CPUs (`isolcpus=`), these are more CPUs than [`get`] returns. The process's
-/// cpuset still limits the CPUs.
+/// CPUs. If the machine has isolated CPUs (`isolcpus=`), this function returns more CPUs than
+/// [`get`]. It returns only CPUs that the process's cpuset contains.
 ///
 /// # Errors
 /// Returns the errors of sched_setaffinity(2) and of starting a thread.

@@ -94,7 +94,8 @@ pub fn keep_only(kept: &[Capability]) -> io::Result<()> {
         }
     }
     change_sets(|half, bits| Half {
-        // The kernel itself removes every capability that is not permitted from the ambient set.
+        // The ambient set needs no change: the kernel removes each capability from it that is not
+        // permitted.
         effective: half.permitted & (kept >> bits) as u32,
         permitted: half.permitted & (kept >> bits) as u32,
         inheritable: half.inheritable & (kept >> bits) as u32,
@@ -113,9 +114,9 @@ pub fn keep_only(kept: &[Capability]) -> io::Result<()> {
     .map(drop)
 }
 
-/// Changes the user of the calling process to `nobody` permanently, with no other groups. The
-/// process keeps its capabilities, but the kernel removes its parent-death signal. Call this before
-/// other threads exist.
+/// Permanently changes the user and the group of the calling process to `nobody` and `nogroup`, and
+/// removes all its other groups. The process keeps its capabilities, but the kernel removes its
+/// parent-death signal. Call this before other threads exist.
 ///
 /// # Errors
 /// Returns EPERM without CAP_SETUID and CAP_SETGID; EINVAL in a user namespace without this user.
@@ -131,16 +132,16 @@ pub fn become_nobody() -> io::Result<()> {
     crate::check(unsafe { libc::setresgid(NOBODY, NOBODY, NOBODY) })?;
     // SAFETY: setresuid takes three integers.
     crate::check(unsafe { libc::setresuid(NOBODY, NOBODY, NOBODY) })?;
-    // Changing the user cleared only the effective set, so this set is filled from the permitted
-    // set.
+    // Changing the user cleared the effective set, but not the permitted set. The effective set is
+    // therefore filled again from the permitted set.
     change_sets(|half, _| Half {
         effective: half.permitted,
         ..half
     })
 }
 
-/// Replaces the calling thread's sets. `change` is called for each half, with the half and the
-/// number of its first bit.
+/// Replaces the capability sets of the calling thread. `change` is called for each 32-bit half of
+/// the sets, with this half and the number of its first bit.
 fn change_sets(change: impl Fn(Half, u32) -> Half) -> io::Result<()> {
     let mut header = Header {
         version: VERSION_3,

@@ -100,7 +100,8 @@ pub fn ignore_hang_up(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(set) }
 }
 
-/// Makes the program and all threads and processes that it starts run under `policy`.
+/// Makes the program run under `policy`, and also all threads and processes that the program
+/// starts.
 ///
 /// If the process lacks the privilege, the program keeps its old policy; [`crate::sched::policy`]
 /// returns the actual one. The kernel ends the program (SIGXCPU, then SIGKILL) if one of its

@@ -37,7 +37,7 @@ impl Clock {
         read(self.number())
     }
 
-    /// Returns exactly by how many ns the clock is ahead of CLOCK_MONOTONIC.
+    /// Returns the exact time by which the clock is ahead of CLOCK_MONOTONIC, in ns.
     #[must_use]
     pub fn ahead(self) -> i64 {
         match self {
@@ -69,8 +69,9 @@ fn realtime_ahead() -> i64 {
 }
 
 /// Returns by how much CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC, in ns: the time in suspend.
-/// CLOCK_BOOTTIME has no coarse version, so both clocks are read in several pairs, and the closest
-/// pair is used; its error is about 50 ns. An offset below a millisecond is returned as 0.
+/// CLOCK_BOOTTIME has no coarse version. Therefore both clocks are read several times in pairs, and
+/// the pair whose readings are closest in time is used. The error is about 50 ns. An offset below a
+/// millisecond is returned as 0.
 #[must_use]
 pub fn boottime_ahead() -> i64 {
     let pair = || {
@@ -221,8 +222,8 @@ pub(crate) fn timespec(nanos: i64) -> libc::timespec {
     }
 }
 
-/// A point in time, both in ns and as the kernel's structure. To advance it needs no division, and
-/// to read it needs no multiplication.
+/// A point in time, both in ns and as the kernel's structure. Advancing it needs no division, and
+/// reading it needs no multiplication.
 #[derive(Debug, Clone, Copy)]
 pub struct Instant {
     nanos: i64,
@@ -230,7 +231,7 @@ pub struct Instant {
 }
 
 impl Instant {
-    /// Makes the point in time `nanos` after the clock's start.
+    /// Returns the point in time that is `nanos` ns after the clock's start.
     #[must_use]
     pub fn from_nanos(nanos: i64) -> Self {
         Self {
@@ -246,7 +247,7 @@ impl Instant {
         self.nanos
     }
 
-    /// Advances by `step`. If `step` is from 0 to below one second, this needs no division.
+    /// Advances by `step`. This needs no division if `step` is at least 0 and below one second.
     #[inline]
     pub fn advance(&mut self, step: i64) {
         if !(0..NANOS_PER_SEC).contains(&step) {
@@ -261,8 +262,8 @@ impl Instant {
         }
     }
 
-    /// This is a separate function, because its division would take registers and cost instructions
-    /// per sample in the measuring loop.
+    /// This code is not inlined into [`Self::advance`], because its division would take registers
+    /// and cost instructions per sample in the measuring loop.
     #[cold]
     #[inline(never)]
     fn advance_far(&mut self, step: i64) {

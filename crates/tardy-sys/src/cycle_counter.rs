@@ -1,5 +1,5 @@
-//! The CPU's cycle counter, which can be used if its rate is the same in all states of the CPU, and
-//! the calibration of this rate.
+//! The CPU's cycle counter, and the calibration of its rate. The counter can be used only if its
+//! rate is the same in all states of the CPU.
 
 use std::sync::OnceLock;
 
@@ -212,8 +212,8 @@ mod tests {
             pair()
         });
         let (by_counter, by_clock) = (calibration.nanos(last.0 - first.0), last.1 - first.1);
-        // The tolerance of 1000 parts per million is far above the errors of both clocks, but a
-        // wrong rate would exceed it by far.
+        // The tolerance of 1000 parts per million is far above the errors of both clocks, but far
+        // below the error of a wrong rate.
         assert!(
             (by_counter - by_clock).abs() <= by_clock / 1000 + first.2 + last.2,
             "{by_counter} against {by_clock}"

@@ -17,8 +17,8 @@ pub struct Room {
     pub free: u64,
 }
 
-/// Space that is left for other users of the disk: [`BYTES_LEFT_MAX`] bytes or, on a small file
-/// system, its size divided by [`SHARE_LEFT`].
+/// Space that tardy keeps free for other users of the disk: [`BYTES_LEFT_MAX`] bytes or, on a small
+/// file system, its size divided by [`SHARE_LEFT`].
 const BYTES_LEFT_MAX: u64 = 16 << 20;
 const SHARE_LEFT: u64 = 10;
 
@@ -34,7 +34,7 @@ impl Room {
         }
     }
 
-    /// Returns the number of bytes that are left for other users of the disk.
+    /// Returns the number of bytes that tardy keeps free for other users of the disk.
     #[must_use]
     pub fn reserve(&self) -> u64 {
         BYTES_LEFT_MAX.min(self.total / SHARE_LEFT)

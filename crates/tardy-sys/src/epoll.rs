@@ -32,8 +32,8 @@ impl Epoll {
     /// `token` when the descriptor is readable.
     ///
     /// # Errors
-    /// Returns EEXIST if the descriptor is already in the set; EPERM if it cannot be waited for,
-    /// such as a regular file.
+    /// Returns EEXIST if the descriptor is already in the set; EPERM if it is of a kind that epoll
+    /// cannot wait for, such as a regular file.
     pub fn add_readable(&self, descriptor: BorrowedFd<'_>, token: u64) -> io::Result<()> {
         let mut event = libc::epoll_event {
             events: libc::EPOLLIN as u32,

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, FromRawFd};
 pub struct EventFd(File);
 
 impl EventFd {
-    /// Creates a counter with the value 0, on which [`Self::wait`] blocks.
+    /// Creates a counter with the value 0, so [`Self::wait`] blocks until something is added.
     ///
     /// # Errors
     /// Returns EMFILE, ENFILE, ENOMEM.

@@ -61,7 +61,7 @@ pub fn exchange(one: &std::path::Path, other: &std::path::Path) -> io::Result<()
     crate::check(exchanged as libc::c_int).map(drop)
 }
 
-/// Opens a file for reading without waiting. If there is nothing to read, reads return
+/// Opens a file for reads that do not wait. If there is nothing to read, a read returns
 /// `WouldBlock`.
 ///
 /// # Errors

@@ -4,8 +4,9 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Starts to write dirty pages to the device: those in the `bytes` bytes that start at offset
-/// `from`, or in the rest of the file if `bytes` is 0. Does not wait for the device.
+/// Starts to write the dirty pages of a part of the file to the device. The part starts at offset
+/// `from` and has `bytes` bytes; if `bytes` is 0, it extends to the end of the file. Does not wait
+/// for the device.
 ///
 /// # Errors
 /// Returns ESPIPE if the file is not a regular one; EIO, ENOSPC.
@@ -17,8 +18,9 @@ pub fn start_writing(file: &File, from: i64, bytes: i64) -> io::Result<()> {
     .map(drop)
 }
 
-/// Drops clean pages from memory: those in the `bytes` bytes that start at offset `from`, or in the
-/// rest of the file if `bytes` is 0. The next read of these pages then goes to the device.
+/// Drops the clean pages of a part of the file from memory, so that the next read of these pages
+/// goes to the device. The part starts at offset `from` and has `bytes` bytes; if `bytes` is 0, it
+/// extends to the end of the file.
 ///
 /// # Errors
 /// Returns ESPIPE if the file is not a regular one.

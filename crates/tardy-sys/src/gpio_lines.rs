@@ -169,8 +169,8 @@ impl InputLine {
         Ok(values.bits & 1 != 0)
     }
 
-    /// Returns the next edge. If reads do not wait, returns `None` when there is none; also returns
-    /// `None` if a signal arrived.
+    /// Returns the next edge. Returns `None` if a signal arrived, and, if reads do not wait, also
+    /// if there is no edge.
     ///
     /// # Errors
     /// Returns the errors of read(2), such as ENODEV if the chip was unplugged.

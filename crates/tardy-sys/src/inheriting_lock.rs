@@ -26,7 +26,7 @@ impl InheritingLock {
             .is_ok()
     }
 
-    /// Acquires the lock, and waits until it is free.
+    /// Waits until the lock is free, and acquires it.
     ///
     /// # Errors
     /// Returns EDEADLK if the thread already owns the lock; ENOSYS if the kernel lacks such locks;

@@ -1,5 +1,5 @@
-//! Functions for the first process of a machine (init): collecting all children (waitpid(2)), with
-//! a time limit (sigtimedwait(2)), and switching the machine off (reboot(2)).
+//! Functions for the first process of a machine (init). They collect all children (waitpid(2)),
+//! wait for a child with a time limit (sigtimedwait(2)), and switch the machine off (reboot(2)).
 
 use std::io;
 use std::mem::MaybeUninit;

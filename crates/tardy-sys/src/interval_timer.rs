@@ -3,7 +3,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 
-/// ITIMER_REAL, with SIGALRM blocked. A process has only one such timer.
+/// The timer ITIMER_REAL; its signal, SIGALRM, is blocked. A process has only one such timer.
 #[derive(Debug)]
 pub struct IntervalTimer(libc::sigset_t);
 

@@ -9,8 +9,8 @@ use io_uring::{IoUring, opcode, squeue};
 /// A ring with at most one request in progress.
 pub struct Ring {
     rings: IoUring,
-    /// Whether a request could not be submitted. Such a request stays in the ring and points to
-    /// memory that may be reused, so no later request may be submitted.
+    /// Whether the submission of an earlier request has failed. Such a request stays in the ring
+    /// and points to memory that may be reused, so no later request may be submitted.
     is_broken: bool,
 }
 

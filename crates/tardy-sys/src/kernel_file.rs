@@ -19,8 +19,9 @@ const KERNELS: [u32; 6] = [
     0x7472_6163,
 ];
 
-/// Opens the file that currently has this name. The descriptor is only used to open the same file
-/// again through [`crate::private_folder::inside`], even if another file has got its name by then.
+/// Opens the file that currently has this name. With the descriptor and
+/// [`crate::private_folder::inside`], the caller can open the same file again later, even if
+/// another file has this name by then.
 ///
 /// # Errors
 /// Returns the errors of open(2), or `InvalidInput` if the path is a link, a folder, a FIFO or a

@@ -1,8 +1,8 @@
 //! The kernel facilities that tardy uses, one file each. This crate has all unsafe code of the
 //! project, except the shared memory of `tardy-app`.
 //!
-//! It decides nothing and prints nothing: a wrapper returns `io::Result` and owns what it opened.
-//! Times are nanoseconds in an `i64`.
+//! The crate decides nothing and prints nothing: each wrapper returns an `io::Result` and owns the
+//! resources that it opened. Times are nanoseconds in an `i64`.
 
 pub mod affinity;
 pub mod bpf;

@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 
 /// Size of a page in bytes, in the usual configuration of every architecture that tardy is built
-/// for. A larger page is touched several times. For a larger page, this takes longer, but is still
+/// for. If pages are larger, each is touched several times, which takes longer, but is still
 /// correct.
 pub const PAGE_BYTES: usize = 4096;
 /// Size of a cache line in bytes, on nearly every CPU that runs Linux. If lines are longer, each is
@@ -15,11 +15,11 @@ const LINE_BYTES: usize = 64;
 /// From include/uapi/asm-generic/mman-common.h.
 const MADV_COLLAPSE: libc::c_int = 25;
 
-/// A mapping that only this process uses, or that it shares with a file. It is readable and
+/// A mapping of private memory of this process, or a shared mapping of a file. It is readable and
 /// writable unless another protection is set, and is unmapped on drop.
 ///
-/// The memory can be accessed only through methods. They return no slice of the memory, because
-/// pages may be protected, or shared with another process.
+/// The memory can be accessed only through methods. These methods return no slice of the memory,
+/// because its pages may be protected, or shared with another process.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<libc::c_void>,
@@ -125,7 +125,8 @@ impl Mapping {
         (0..(to - from) / 8).fold(0, |sum: u64, index| sum.wrapping_add(word(index)))
     }
 
-    /// Reads `bytes` bytes of the file, from `at` on, to the start of the mapping.
+    /// Reads `bytes` bytes of the file into the start of the mapping, beginning at offset `at` of
+    /// the file.
     ///
     /// # Errors
     /// Returns the errors of pread(2), or `UnexpectedEof` if the file ends earlier.
@@ -189,8 +190,8 @@ impl Mapping {
     }
 
     /// Sets whether the pages of [`from`, `to`) may be written. `from` and `to` must be multiples
-    /// of the page size. After pages were write-protected, [`Mapping::touch`] panics until one call
-    /// has made the whole mapping writable.
+    /// of the page size. After any page was write-protected, [`Mapping::touch`] panics until a
+    /// single call of this function makes the whole mapping writable.
     ///
     /// # Errors
     /// Returns EINVAL if the range does not consist of whole pages; ENOMEM if the process would

@@ -22,9 +22,9 @@ pub fn unlock_all() -> io::Result<()> {
     crate::check(unsafe { libc::munlockall() }).map(drop)
 }
 
-/// Checks whether `bytes` more can be mapped. The mapping takes no memory and is removed at once.
-/// After [`lock_all`], the kernel refuses a mapping beyond RLIMIT_MEMLOCK, such as the stack of a
-/// new thread.
+/// Checks whether the process can map another `bytes` bytes. The check makes such a mapping, which
+/// takes no memory, and removes it at once. After [`lock_all`], the kernel refuses a mapping beyond
+/// RLIMIT_MEMLOCK, such as the stack of a new thread.
 ///
 /// # Errors
 /// Returns EAGAIN if the limit is exceeded; ENOMEM.

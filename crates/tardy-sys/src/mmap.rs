@@ -55,7 +55,7 @@ impl SharedMapping {
         self.length == 0
     }
 
-    /// Copies `bytes` to `offset`.
+    /// Copies `bytes` into the mapping, beginning at `offset`.
     ///
     /// # Errors
     /// Returns `UnexpectedEof` if the bytes do not fit; the mapping is unchanged then.
@@ -88,7 +88,7 @@ impl SharedMapping {
         Ok(())
     }
 
-    /// Copies the bytes at `offset` to `target`.
+    /// Fills `target` with the bytes that start at `offset` of the mapping.
     ///
     /// # Errors
     /// Returns `UnexpectedEof` if the mapping ends earlier; `target` is unchanged then.

@@ -6,8 +6,9 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Mounts `source`, a file system of type `kind`, at `target`, without set-user-ID programs and
-/// without device files. The file system's documentation lists its options.
+/// Mounts `source`, a file system of type `kind`, at `target`. In the mounted file system,
+/// set-user-ID bits and device files have no effect. The file system's documentation lists its
+/// options.
 ///
 /// # Errors
 /// Returns EPERM without CAP_SYS_ADMIN; ENODEV if the kernel lacks the file system; ENOENT; EINVAL
@@ -22,8 +23,8 @@ pub fn mount(source: &str, target: &Path, kind: &str, options: &str) -> io::Resu
     )
 }
 
-/// Mounts a kernel file system of type `kind` on the folder `target`, without set-user-ID programs,
-/// and without device files unless `kind` is devtmpfs.
+/// Mounts a kernel file system of type `kind` on the folder `target`. In it, set-user-ID bits have
+/// no effect, and device files work only if `kind` is devtmpfs.
 ///
 /// # Errors
 /// Fails as [`mount`] does.

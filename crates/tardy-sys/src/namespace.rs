@@ -3,11 +3,12 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// The kind of namespace.
+/// What a namespace separates from the rest of the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Namespace {
-    /// Process numbers; only children that are started later are in the namespace. The first child
-    /// is the namespace's init process; when it ends, the kernel kills all others.
+    /// Process numbers. The calling thread itself does not enter the namespace; only children that
+    /// it starts later do. The first child is the namespace's init process; when it ends, the
+    /// kernel kills all others.
     Processes,
     /// Like `Processes`, in a new user namespace, for callers without CAP_SYS_ADMIN. The caller
     /// must write the namespace's user and group maps.
@@ -54,7 +55,8 @@ mod tests {
 
     #[test]
     fn a_namespace_is_had_or_the_reason_is_named() {
-        // The namespace of the host name belongs to a thread, so the test moves a separate thread.
+        // A single thread can enter a namespace of the host name, so the test moves only a new
+        // thread.
         std::thread::spawn(|| match unshare(Namespace::HostName) {
             Ok(()) => assert_ne!(
                 std::fs::read_link("/proc/thread-self/ns/uts").unwrap(),

@@ -1,6 +1,6 @@
 //! Plays sound through the kernel's interface (`/dev/snd/pcmCxDyp`, include/uapi/sound/asound.h,
-//! protocol 2.0.15): the hardware's parameter space, writing of frames, and the hardware pointer
-//! with its time stamp. Calls do not wait.
+//! protocol 2.0.15). The module chooses the parameters of the hardware, writes frames, and reads
+//! the hardware pointer with its time stamp. Calls do not wait.
 //!
 //! alsa-lib is not used, because it loads plug-ins at run time, and the binary is static.
 
@@ -78,7 +78,7 @@ pub enum Quantity {
 
 /// The kernel's number of the first quantity (SNDRV_PCM_HW_PARAM_FIRST_INTERVAL).
 const FIRST_QUANTITY: usize = 8;
-/// Indices of the masks for the access and the format.
+/// Indices of the masks for the access mode and for the sample format.
 const MASK_ACCESS: usize = 0;
 const MASK_FORMAT: usize = 1;
 
@@ -91,8 +91,8 @@ struct RawInterval {
     flags: u32,
 }
 
-/// The parameters that a device can still have (snd_pcm_hw_params). Each request narrows the space,
-/// until one value of each parameter is left.
+/// The values that are still possible for each parameter of a device (snd_pcm_hw_params). Each
+/// request narrows this space, until one value of each parameter is left.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Space {
@@ -118,7 +118,8 @@ impl Default for Space {
 }
 
 impl Space {
-    /// Creates a space that contains all values of all parameters, but only interleaved writing.
+    /// Creates a space that contains all values of all parameters, except that interleaved writing
+    /// is the only access mode.
     #[must_use]
     pub fn new() -> Self {
         let everything = RawInterval {
@@ -164,7 +165,7 @@ impl Space {
         self
     }
 
-    /// Returns the smallest and the largest remaining value.
+    /// Returns the smallest and the largest value that are still possible for a quantity.
     #[must_use]
     pub fn range(&self, quantity: Quantity) -> (u32, u32) {
         let RawInterval { min, max, flags } = self.intervals[quantity as usize - FIRST_QUANTITY];
@@ -362,8 +363,8 @@ impl Playback {
     /// Fails as [`Playback::refine`] does, or if the driver refuses the configuration.
     pub fn configure(&mut self, space: &mut Space) -> io::Result<()> {
         let mut protocol = PROTOCOL;
-        // Kernels before 5.1 lack this request, so its error is ignored. They have everything else
-        // that is used here.
+        // Kernels before 5.1 lack this request, so its error is ignored. These kernels have
+        // everything else that is used here.
         let _ = self.exchange(USER_PROTOCOL, &mut protocol);
         space.requested = u32::MAX;
         self.exchange(HW_PARAMS, space)?;

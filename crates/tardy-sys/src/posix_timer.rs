@@ -60,8 +60,8 @@ impl PosixTimer {
         .map(drop)
     }
 
-    /// Waits until the timer fires, and returns how many expiries have passed unnoticed before this
-    /// one. Only the thread that created the timer may call this.
+    /// Waits for the timer's signal, and returns how many further expiries this one signal stands
+    /// for. Only the thread that created the timer may call this.
     ///
     /// # Errors
     /// Returns EINTR after another signal, so the caller can check whether the clock was set.

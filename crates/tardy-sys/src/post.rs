@@ -29,8 +29,8 @@ struct Area {
 }
 
 const AREA_BYTES: u32 = 32;
-/// Signature of abort handlers, which this module does not use. To unregister an area, the same
-/// value is needed as to register it.
+/// Signature of abort handlers, which this module does not use. An area must be registered and
+/// unregistered with the same value.
 const SIGNATURE: u32 = 0x5305_3053;
 /// RSEQ_FLAG_UNREGISTER.
 const UNREGISTER: i32 = 1;

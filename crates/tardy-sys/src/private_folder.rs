@@ -80,7 +80,8 @@ pub fn create_file(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Opens the file `name` of an open folder for reading, without waiting.
+/// Opens the file `name` in an open folder for reading. Neither opening the file nor reading it
+/// waits.
 ///
 /// # Errors
 /// Returns the errors of open(2), or `PermissionDenied` if it is no regular file, such as a link.
@@ -105,7 +106,8 @@ pub fn open_file(folder: &File, name: &OsStr) -> io::Result<File> {
     )))
 }
 
-/// Returns a path to an open folder; it stays valid even if another folder gets the folder's name.
+/// Returns a path to an open folder. The path leads to this folder even if another folder gets its
+/// name.
 #[must_use]
 pub fn inside(folder: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()))

@@ -43,8 +43,8 @@ pub fn parent_id() -> i32 {
     unsafe { libc::getppid() }
 }
 
-/// Forks; the child runs `child` and exits with its value (101 after a panic). Returns the child's
-/// number to the parent.
+/// Forks. The child process calls `child` and exits with the value that this call returns (101
+/// after a panic). The parent gets the child's process number.
 ///
 /// Fails in a process with several threads, because the child would contain only the calling
 /// thread. A lock that another thread holds during the fork would stay locked in the child.
@@ -90,8 +90,8 @@ pub fn reap_any(block: bool) -> io::Result<WaitResult> {
     reap(-1, block)
 }
 
-/// Reaps child `pid`; with `block`, waits until it ends. Returns `NoChildren` if it is not a child
-/// of this process.
+/// Reaps child `pid`; with `block`, waits until it ends. Returns `NoChildren` if `pid` is not a
+/// child of this process.
 ///
 /// # Errors
 /// Returns the errors of waitpid(2).
@@ -208,7 +208,8 @@ pub fn become_subreaper() -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// The test harness has several threads. Tests of code that forks run in a separate process.
+    /// The test harness has several threads. Therefore, code that forks successfully is tested in a
+    /// separate process.
     #[test]
     fn a_process_of_several_threads_does_not_fork() {
         std::thread::scope(|scope| {

@@ -1,10 +1,10 @@
 //! Opens data files that a user names. FIFOs, which can block, and devices, which can be endless,
 //! are refused.
 //!
-//! Files are opened without blocking, and at most as much is read as a file of their kind may
-//! contain. The length that a file reports is not trusted, because /dev/zero, for example, reports
-//! a length of zero. The length of unpacked data is limited as well, because a few kB of a package
-//! can expand to any length.
+//! Files are opened without blocking. The caller states how many bytes a file of its kind may
+//! contain, and a longer file is refused. The length that a file reports is not trusted, because
+//! /dev/zero, for example, reports a length of zero. The length of unpacked data is limited as
+//! well, because a few kB of a package can expand to any length.
 
 use std::fs::{self, File, FileType, OpenOptions};
 use std::io::{self, Read};
@@ -16,8 +16,9 @@ use std::path::Path;
 /// # Errors
 /// Returns the errors of stat(2) and open(2), or `InvalidInput` if the file is not a regular one.
 pub fn open(path: &Path) -> io::Result<File> {
-    // A device is not even opened, because opening a device can have an effect. If the file is
-    // replaced after this check, it is still opened without waiting.
+    // A device is not even opened, because opening a device can have an effect. If another file
+    // replaces this one after the check, that file is opened without waiting, and then checked in
+    // turn.
     refuse(fs::metadata(path)?.file_type())?;
     let file = OpenOptions::new()
         .read(true)

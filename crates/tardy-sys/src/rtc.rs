@@ -11,7 +11,7 @@ const PERIODIC_OFF: u64 = 0x7006;
 /// RTC_IRQP_SET: _IOW('p', 0x0c, unsigned long).
 const SET_RATE: u64 = 0x4000_700c | ((std::mem::size_of::<libc::c_ulong>() as u64) << 16);
 
-/// An open clock. Only one program can open it at a time.
+/// An open clock. Only one program at a time can have a clock open.
 #[derive(Debug)]
 pub struct Rtc(File);
 

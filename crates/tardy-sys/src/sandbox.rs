@@ -25,10 +25,10 @@ const CPU_SECONDS: u64 = 1;
 pub fn execute_in_child(code: &[u8]) -> io::Result<i32> {
     let mut file = memory_file::create("tardy-crashme")?;
     file.write_all(code)?;
-    // The code is written to a file that is then mapped, instead of being written to executable
-    // memory, so that the kernel makes the instruction cache consistent on every architecture.
-    // SAFETY: a null address without MAP_FIXED touches no existing mapping; the file is as long as
-    // the mapping.
+    // The code is written to a file, and the file is then mapped. In this way, the kernel makes the
+    // instruction cache consistent on every architecture; it would not do so if this process wrote
+    // the code to executable memory. SAFETY: a null address without MAP_FIXED touches no existing
+    // mapping; the file is as long as the mapping.
     let start = unsafe {
         libc::mmap(
             std::ptr::null_mut(),
@@ -96,8 +96,8 @@ fn run(start: *mut libc::c_void) -> i32 {
     // call `exit_now`.
     let code: extern "C" fn() = unsafe { std::mem::transmute(start) };
     code();
-    // Strict mode forbids exit_group, so the kernel kills the process when it tries to exit. In
-    // both cases the process ends.
+    // If `code` returns, the process tries to exit. Strict mode forbids exit_group, so the kernel
+    // then kills the process, which ends it as well.
     0
 }
 

@@ -28,7 +28,8 @@ pub enum Policy {
     Deadline {
         /// CPU time of each period in ns, at least 1024.
         runtime: u64,
-        /// Time from the start of a period, in ns, by which the thread has got its runtime.
+        /// Time from the start of a period to the deadline, in ns. The thread gets its runtime
+        /// before the deadline.
         deadline: u64,
         /// Length of a period in ns.
         period: u64,
@@ -75,9 +76,8 @@ pub fn set_policy(tid: i32, policy: Policy) -> io::Result<()> {
 }
 
 /// Works like [`set_policy`] for the calling thread, but without SIGXCPU for `Deadline`. It is for
-/// a thread that only tries whether the policy is allowed, and then ends. Such a thread may use up
-/// its runtime before it ends. The kernel would then send a signal, which would end a process that
-/// does not block the signal.
+/// a thread that only tries whether the policy is allowed, and then ends. If such a thread used up
+/// its runtime before it ended, SIGXCPU would end a process that does not block this signal.
 ///
 /// # Errors
 /// Fails as [`set_policy`] does.
@@ -87,8 +87,8 @@ pub fn try_policy(policy: Policy) -> io::Result<()> {
     attributes.give(0)
 }
 
-/// A policy in the form of the kernel's structure. Code that must not allocate uses a policy that
-/// was made before.
+/// A policy, converted to the kernel's structure. Code that must not allocate uses a policy that
+/// was converted before.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attributes(SchedAttr);
 

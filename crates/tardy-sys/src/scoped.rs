@@ -2,9 +2,10 @@
 //! refuses to start a thread (EAGAIN) when a user, a control group or the machine has reached its
 //! limit of processes.
 //!
-//! Readers then use fewer threads: others may use up a container's limit at any time, and a summary
-//! is the same if one thread computes it. A measurement instead reports that the limit was reached,
-//! because with fewer threads than planned it would measure something else.
+//! A caller that reads recorded data then uses fewer threads: other processes may use up a
+//! container's limit at any time, and one thread computes the same summary as several. A
+//! measurement instead reports that the limit was reached, because with fewer threads than planned
+//! it would measure something else.
 
 use std::io;
 use std::sync::Mutex;
@@ -93,7 +94,8 @@ pub fn map<T: Send, R: Send>(items: Vec<T>, count: usize, make: impl Fn(T) -> R 
     let left = Mutex::new(items.into_iter().enumerate());
     share(count, || {
         loop {
-            // A thread that panics in `make` does not hold either lock at that moment.
+            // A thread holds neither of the two locks while it calls `make`, so a panic in `make`
+            // leaves their content valid.
             let next = left
                 .lock()
                 .unwrap_or_else(std::sync::PoisonError::into_inner)

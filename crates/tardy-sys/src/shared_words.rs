@@ -1,5 +1,5 @@
-//! Words in memory that other processes can also read and write: a sealed memory file
-//! (memfd_create(2), fcntl(2) F_ADD_SEALS), mapped.
+//! Words in memory that other processes can also read and write. They are in a mapping of a sealed
+//! memory file (memfd_create(2), fcntl(2) F_ADD_SEALS).
 
 use std::ffi::CString;
 use std::fs::File;

@@ -107,7 +107,7 @@ pub fn set_default(signal: i32) {
 }
 
 /// Unblocks all signals in the calling thread. A program inherits the set of blocked signals from
-/// its parent, and would not react to a request to stop.
+/// its parent. With these signals blocked, it would not react to a request to stop.
 ///
 /// The function is async-signal-safe, as required between fork and exec.
 ///
@@ -137,8 +137,8 @@ pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout_ms: i32) -> io::Result<Vec<
     )
 }
 
-/// Works like [`wait_readable`], but the limit is in ns, or there is none. The thread's timer slack
-/// may extend the wait.
+/// Works like [`wait_readable`], but takes the limit as a `Duration`, exact to the ns, or no limit.
+/// The thread's timer slack may extend the wait.
 ///
 /// # Errors
 /// Fails as [`wait_readable`] does.

@@ -20,7 +20,8 @@ extern "C" fn count(_signal: libc::c_int) {
     CAUGHT.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Does nothing. It exists because a signal interrupts a system call only if it has a handler.
+/// Does nothing. It replaces the default effect of a signal, so that [`NUDGE`] interrupts a waiting
+/// system call, and SIGINT does not end the process.
 extern "C" fn do_nothing(_signal: libc::c_int) {}
 
 /// Lets the write fault again until enough faults have occurred; then makes the page writable, so
@@ -61,7 +62,7 @@ pub fn allow_nudges() -> io::Result<()> {
     set_action(NUDGE, do_nothing as *const () as libc::sighandler_t).map(drop)
 }
 
-/// Lets this process survive SIGINT (Ctrl-C). SIGINT still ends programs that it starts.
+/// Lets this process survive SIGINT (Ctrl-C). SIGINT still ends programs that this process starts.
 ///
 /// # Errors
 /// Returns the errors of sigaction(2), which does not fail here.
@@ -76,7 +77,7 @@ pub fn caught() -> u64 {
 }
 
 /// A write-protected page, with a handler that counts the attempts to write. A process has at most
-/// one at a time.
+/// one protected page at a time.
 #[derive(Debug)]
 pub struct ProtectedPage {
     page: Mapping,
@@ -150,7 +151,8 @@ mod tests {
         let me = crate::process::id();
         (0..5).for_each(|_| crate::process::kill(me, USER).unwrap());
         crate::process::kill(me, 0).unwrap();
-        // Another thread of the test process may run the handler, so it may run a little later.
+        // Another thread of the test process may run the handler, so the count may rise a little
+        // later.
         while caught() < before + 1 {
             std::thread::yield_now();
         }

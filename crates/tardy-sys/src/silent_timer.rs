@@ -1,4 +1,4 @@
-//! Timers that nobody is notified of: timer_create(2) with SIGEV_NONE, timer_settime(2),
+//! Timers that fire without a notification: timer_create(2) with SIGEV_NONE, timer_settime(2),
 //! timer_delete(2).
 
 use std::io;

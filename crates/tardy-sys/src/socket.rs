@@ -15,8 +15,8 @@ pub enum EchoKind {
     Raw,
 }
 
-/// Opens a socket for ICMP echo over IPv4. It can be used with the standard library's datagram
-/// type, which connects, sends and receives.
+/// Opens a socket for ICMP echo over IPv4. The socket is returned as the standard library's type
+/// for UDP sockets, because this type can connect, send and receive.
 ///
 /// # Errors
 /// Returns EPERM or EACCES if neither kind is allowed.
@@ -64,7 +64,7 @@ pub fn send_in_segments(socket: &UdpSocket, bytes: u16) -> io::Result<()> {
     .map(drop)
 }
 
-/// Switches the loopback interface of the process's network namespace on. In a new namespace, the
+/// Switches on the loopback interface of the process's network namespace. In a new namespace, this
 /// interface is off.
 ///
 /// # Errors

@@ -1,5 +1,5 @@
-//! New processes with as little work outside the kernel as possible: fork(2) with a child that ends
-//! at once or executes another program, and a wait for its end.
+//! Starts processes with as little work outside the kernel as possible: forks a child (fork(2))
+//! that ends at once or executes another program, and then waits until the child has ended.
 
 use std::ffi::CString;
 use std::io;
@@ -24,7 +24,7 @@ impl Program {
 /// several threads, because the child only makes system calls.
 ///
 /// # Errors
-/// Returns EAGAIN at the limit of processes; ENOMEM; `Other` if the child did not end with 0.
+/// Returns EAGAIN at the limit of processes; ENOMEM; `Other` if the child's exit code was not 0.
 #[inline]
 pub fn fork_and_wait() -> io::Result<()> {
     // SAFETY: the child calls nothing but _exit, which is async-signal-safe.
@@ -50,7 +50,7 @@ pub fn fork_execute_and_wait(program: &Program) -> io::Result<()> {
     arguments.push(std::ptr::null());
     let environment = [std::ptr::null()];
     // SAFETY: the child only calls execve and _exit, which are async-signal-safe; their arguments
-    // were made before.
+    // were made before the fork.
     match crate::check(unsafe { libc::fork() })? {
         0 => {
             // SAFETY: path, arguments and environment are terminated as the call requires, and live

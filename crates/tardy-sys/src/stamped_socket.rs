@@ -33,7 +33,7 @@ pub fn stamp_received(socket: &UdpSocket) -> io::Result<()> {
 /// (SO_BUSY_POLL). To set a higher value than the current one, the process needs CAP_NET_ADMIN.
 ///
 /// # Errors
-/// Returns EPERM; ENOPROTOOPT if the kernel lacks it.
+/// Returns EPERM; ENOPROTOOPT if the kernel lacks this option.
 pub fn busy_poll(socket: &UdpSocket, micros: i32) -> io::Result<()> {
     set(socket, libc::SO_BUSY_POLL, micros)
 }

@@ -8,14 +8,14 @@
 
 use std::io::{self, Write};
 
-/// Writes the text. If a write fails, because the disk of a log is full or the terminal is closed,
-/// the error is ignored, because the program's work matters more.
+/// Writes the text. If a write fails, for example because the disk of a log is full or the terminal
+/// is closed, the error is ignored: the program's work matters more.
 pub fn write(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-/// Writes a line like `eprintln!`, but does not panic if that fails; see `standard_error::write`.
-/// Replaces characters that could control a terminal.
+/// Writes a line, as `eprintln!` does, but does not panic if the write fails; see
+/// `standard_error::write`. Replaces characters that could control a terminal.
 #[macro_export]
 macro_rules! say {
     ($($words:tt)*) => {{

@@ -19,8 +19,8 @@ pub fn is_in_foreground(terminal: BorrowedFd<'_>) -> bool {
 }
 
 /// Makes each key readable when it is pressed, without echo. Ctrl-C still interrupts. The keys for
-/// suspending and quitting are disabled, because the shell would get the terminal with this
-/// setting. Returns the previous setting.
+/// suspending and quitting are disabled: if they stopped the program, the shell would get the
+/// terminal with this setting. Returns the previous setting.
 ///
 /// # Errors
 /// Returns ENOTTY if `terminal` is not a terminal, or the errors of tcgetattr(3) and tcsetattr(3).

@@ -13,8 +13,8 @@ pub fn first_real_time() -> i32 {
     libc::SIGRTMIN()
 }
 
-/// A signal that is blocked in the calling thread and in threads that it starts later. The signal
-/// stays blocked, because a signal that is still pending would end the process.
+/// A signal that is blocked in the calling thread and in threads that it starts later. It is never
+/// unblocked: if the signal were still pending at that time, the kernel would end the process.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockedSignal {
     set: libc::sigset_t,

@@ -27,8 +27,8 @@ impl TimerFd {
         Ok(Self(unsafe { File::from_raw_fd(fd) }))
     }
 
-    /// Arms the timer to fire once at `due`, in ns of CLOCK_MONOTONIC, even if it is armed already;
-    /// 0 disarms it.
+    /// Arms the timer to fire once at `due`, in ns of CLOCK_MONOTONIC, even if it is armed already.
+    /// If `due` is 0, disarms the timer.
     ///
     /// # Errors
     /// Returns EINVAL for a negative time.

@@ -30,7 +30,7 @@ const CLOSE_ON_EXEC: libc::c_ulong = 8;
 /// Maximum number of members of a group; a CPU's interrupts have about a dozen tracepoints.
 const MEMBERS_MAX: usize = 31;
 
-/// A counter of some tracepoints on one CPU, for all tasks on it.
+/// Counts how often a CPU passes one of the given tracepoints, whichever task it executes.
 #[derive(Debug)]
 pub struct TracepointCounter {
     leader: File,

@@ -1,5 +1,5 @@
-//! Files without a name: open(2) with O_TMPFILE, and linkat(2). Until such a file gets a name, the
-//! kernel removes it when its process ends for any reason.
+//! Files without a name: open(2) with O_TMPFILE, and linkat(2). If the process ends, for whatever
+//! reason, before it has given the file a name, the kernel removes the file.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};

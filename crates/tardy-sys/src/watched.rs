@@ -12,14 +12,14 @@ pub const VARIABLE: &str = "TARDY_TELLS_SAMPLES";
 #[cfg(target_arch = "x86_64")]
 const NAME: u32 = u32::from_le_bytes([0, b'd', b'r', b't']);
 
-/// The guest's program, or the shell in which a user starts programs, starts next.
+/// From now on, the guest runs its program, or a shell in which a user starts programs.
 pub const BEGIN: u8 = 1;
 /// The program has ended. The observer ignores everything that happens later.
 pub const END: u8 = 2;
 /// The next phase of a run starts.
 pub const PHASE: u8 = 3;
-/// The number in the displacement of the instruction that loads a sample's due time. In the
-/// displacement of the instruction that loads the latency, the number is larger by 8.
+/// The number in the displacement of the instruction that loads a sample's due time. The
+/// instruction that loads the latency has a displacement with this number plus 8.
 #[cfg(target_arch = "x86_64")]
 const SAMPLE: u32 = 4;
 
@@ -64,7 +64,8 @@ mod tests {
 
     #[test]
     fn what_is_said_of_a_sample_is_read_where_it_stands() {
-        // If the instructions loaded from another address, the process would crash.
+        // `sample` loads the due time and the latency from memory. If it used a wrong address, the
+        // process would crash.
         super::sample(&[AtomicI64::new(1), AtomicI64::new(2)]);
     }
 }

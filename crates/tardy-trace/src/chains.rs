@@ -105,8 +105,8 @@ impl Chains {
     }
 
     /// Records that a woken thread got the CPU from `last`, and returns the chain that ends with
-    /// this thread. `held` is an interrupt or a softirq of this CPU. A wake-up within a thread's
-    /// cycle starts no chain, because waiting for it is part of the cycle.
+    /// this thread. `held` is an interrupt or a softirq of this CPU. Returns `None` if the thread
+    /// was woken within its cycle, because the wait for such a wake-up is part of the cycle.
     pub fn run(
         &mut self,
         thread: i32,

@@ -1,4 +1,5 @@
-//! Scheduling events, decoded by their meaning; of other events, only the head is decoded.
+//! Decodes scheduling events into values with named fields. If an event is of any other kind, only
+//! the fields that all events share are decoded.
 
 mod place;
 
@@ -26,7 +27,7 @@ pub struct Event {
 pub struct Head {
     /// TRACE_FLAG_* of include/linux/trace_events.h.
     pub flags: u8,
-    /// Low four bits: how many sections that switch preemption off are nested.
+    /// The low four bits contain the nesting depth of sections with preemption off.
     pub preempt_count: u8,
     /// ID of the thread on the CPU, in the initial PID namespace; 0 is the idle thread.
     pub pid: i32,
@@ -248,7 +249,7 @@ pub enum Kind {
     },
     /// A latency that the timerlat tracer reports.
     Timerlat {
-        /// Where the tracer measured it: 0 for its timer's function, 1 for its thread.
+        /// Where the tracer measured the latency: 0 in the function of its timer, 1 in its thread.
         context: i64,
         /// Time since the due time, in ns.
         latency: u64,
@@ -281,7 +282,8 @@ pub const MARKS: [&str; 2] = ["tardy_from", "tardy_to"];
 /// Makes an event from the values of its fields.
 type EventMaker = fn(&Values<'_>) -> Option<Kind>;
 
-/// Event names, the fields each needs, and the function that makes the event.
+/// For each kind of event: its name, the fields that it needs, and the function that makes it from
+/// their values.
 const KINDS: &[(&str, &[&str], EventMaker)] = &[
     (
         "sched_switch",
@@ -458,10 +460,10 @@ const KINDS: &[(&str, &[&str], EventMaker)] = &[
 
 /// The events that contain a stack; triggers write them.
 const STACKS: [&str; 2] = ["kernel_stack", "user_stack"];
-/// Maximum number of frames that are read of a stack.
+/// Maximum number of frames that are read from a stack.
 const FRAMES_MAX: usize = 64;
-/// On architectures other than x86, the system of the events for interrupts between CPUs. There,
-/// one event stands for all these interrupts.
+/// The folder below `events` that has the events for interrupts between CPUs, on architectures
+/// other than x86. There, one event stands for all these interrupts.
 const IPI: &str = "ipi";
 
 /// How the data of an event are read.
@@ -534,7 +536,7 @@ pub struct Decoder {
     kernel_stack: Option<StackFields>,
 }
 
-/// Where the data contain the kernel stack.
+/// Where an event's data contain a kernel stack.
 #[derive(Debug, Clone, Copy)]
 struct StackFields {
     id: u16,
@@ -662,9 +664,9 @@ impl Decoder {
     }
 }
 
-/// Returns the monitor of which the event reports violations. A monitor has one event for
-/// unexpected transitions, and may have another one for violated conditions, such as an exceeded
-/// time limit.
+/// Returns the monitor whose violations the event reports, if it is such an event. A monitor has
+/// one event for unexpected transitions, and may have another one for violated conditions, such as
+/// an exceeded time limit.
 fn violated_monitor(format: &EventFormat) -> Option<&str> {
     let name = format.name.strip_prefix("error_")?;
     (format.system == "rv").then(|| name.strip_prefix("env_").unwrap_or(name))

@@ -1,12 +1,12 @@
 //! Explains each wake-up of a thread: which tasks and interrupts had the CPU from the time at which
 //! the thread was due until it ran.
 //!
-//! This interval is divided in two steps. First, it is divided into [`Component`]s at the events
-//! that lead to the thread: due time, timer interrupt, call of the timer's function, wake-up and
-//! switch. Each component is then cut into [`Piece`]s by the holder of the CPU. Pieces are whole ns
-//! of the trace's clock and follow one another without a gap, so their sum always equals the
-//! interval. Each piece states how certain its holder is. Only time before the start of the trace,
-//! or in which events were lost, is unexplained.
+//! First, this interval is cut into [`Component`]s at these events: due time, timer interrupt, call
+//! of the timer's function, wake-up and switch. Then, each component is cut into [`Piece`]s
+//! wherever the holder of the CPU changes. Pieces are whole ns of the trace's clock and follow one
+//! another without a gap, so their sum always equals the interval. Each piece states how certain
+//! its holder is. Time is unexplained only if it is before the start of the trace, or if events
+//! were lost.
 
 mod blocked;
 mod cause;
@@ -81,14 +81,15 @@ impl Default for Facts {
 /// When a kernel can preempt its own code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preemption {
-    /// The kernel preempts its own code never, or at few points: `preempt=none`,
-    /// `preempt=voluntary`.
+    /// The kernel never preempts its own code (`preempt=none`), or only at few points
+    /// (`preempt=voluntary`).
     No,
     /// The kernel preempts its own code wherever nothing forbids this: `preempt=full`, PREEMPT_RT.
     Full,
 }
 
-/// A part of the time from a due time until the thread ran or, for a sample, until its clock read.
+/// A part of the latency. Each variant states what happens in its part. The latency of a wake-up lasts from the due time
+/// until the thread ran; that of a sample lasts until the thread then read the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Component {
@@ -101,8 +102,7 @@ pub enum Component {
     Interrupt,
     /// From the call of the timer's function until the thread was woken.
     Expiry,
-    /// From the due time of a sample until the thread was woken, if no timer woke it: the path of
-    /// the waker.
+    /// If no timer woke the thread: from the due time of a sample until the waker woke the thread.
     Waker,
     /// From the wake-up until the CPU switched to the thread.
     Switch,
@@ -145,7 +145,7 @@ pub enum Cause {
     HigherPriority,
     /// A thread of the same real-time priority ran.
     EqualPriority,
-    /// Another thread ran that shares the CPU fairly; neither thread is real-time.
+    /// Another thread ran. Both threads are ordinary ones, so they share the CPU fairly.
     Turns,
     /// The kernel switched to a thread of lower priority, because of the fair server or the
     /// throttling of real-time threads.
@@ -185,8 +185,8 @@ pub enum Cause {
     KernelLock,
     /// The kernel extended the time slice of a thread that had requested this (rseq).
     ExtendedSlice,
-    /// The owner of a mutex ran in place of a thread that waits for the mutex and has an equal or
-    /// higher priority, the donor (proxy execution).
+    /// The owner of a mutex ran in place of the donor (proxy execution). The donor waits for the
+    /// mutex, and its priority is equal to that of the late thread, or higher.
     LockOwner,
     /// Events were lost.
     Lost,
@@ -277,7 +277,7 @@ pub struct Piece {
     pub start: u64,
     /// When the piece ends.
     pub end: u64,
-    /// Index of the call stack of what the waking interrupt interrupted.
+    /// Index of the call stack of the code that the waking interrupt interrupted.
     pub stack: Option<u32>,
     /// Index of the call stack with which the holder gave up the CPU in the end.
     pub ended: Option<u32>,
@@ -304,8 +304,8 @@ impl Piece {
         self.end - self.start
     }
 
-    /// Returns whether kernel functions are the reason for the piece, and whether it is long enough
-    /// to name these functions.
+    /// Returns true if kernel functions are the reason for the piece, and if the piece is long
+    /// enough for an explanation to name them: longer than `least` ns.
     pub(crate) fn has_functions(&self, least: u64) -> bool {
         let is_of_code = matches!(
             self.holder.cause,

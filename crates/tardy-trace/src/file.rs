@@ -276,8 +276,8 @@ impl Parts {
         Ok(())
     }
 
-    /// Reads the formats of events. This ends, because every round consumes bytes of the file: the
-    /// file's length bounds the work.
+    /// Reads the formats of events. The loop ends whatever count the file states, because every
+    /// round consumes bytes of the file.
     fn some_formats(&mut self, system: &str, cursor: &mut Cursor<'_>) -> Result<(), FileError> {
         for _ in 0..cursor.u32()? {
             self.formats

@@ -196,8 +196,8 @@ impl Field {
         })
     }
 
-    /// Returns the same bytes as [`Field::bytes`], but for a text also its zero byte and the bytes
-    /// after it.
+    /// Returns all bytes of the field. If the field is a text, this includes its zero byte and the
+    /// bytes after that, which [`Field::bytes`] leaves out.
     pub(crate) fn place<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
         match self.kind {
             FieldKind::Elsewhere { is_relative } => {

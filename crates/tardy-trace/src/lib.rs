@@ -1,5 +1,5 @@
-//! Decodes kernel traces: event formats and ring buffer pages of tracefs, files of trace-cmd,
-//! scheduling events, and what had the CPU while a thread waited.
+//! Decodes kernel traces: event formats and ring buffer pages of tracefs, files of trace-cmd, and
+//! scheduling events. From these events, it finds out what had the CPU while a thread waited.
 //!
 //! This crate does not measure, does not print, and does not access tracefs.
 //!

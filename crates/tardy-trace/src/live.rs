@@ -1,9 +1,9 @@
 //! Merges the pages of a ring buffer while the kernel still writes to it. The stream contains the
-//! events of all CPUs in the order of time. Each page is merged when it has been read.
+//! events of all CPUs in the order of time. A page is merged as soon as it has been read.
 //!
-//! The stream advances to a time before which the reader has read the pages of every CPU. To bound
-//! memory, there is an exception: while more than `WAITING_MAX` events wait, the stream also
-//! returns events at and after that time.
+//! The reader gives the stream a time before which it has read all events of every CPU. The stream
+//! returns only events before this time. To bound memory, there is an exception: while more than
+//! `WAITING_MAX` events wait, the stream also returns events at and after that time.
 
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;

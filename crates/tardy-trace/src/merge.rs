@@ -1,4 +1,5 @@
-//! The events of all CPUs as one stream in order of time, with the gaps in which events were lost.
+//! Merges the events of all CPUs into one stream in order of time. The stream also states where
+//! events were lost.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;

@@ -27,7 +27,7 @@ pub enum PageError {
     /// The page is truncated.
     #[error("a page of the ring buffer: {0}")]
     End(#[from] EndOfData),
-    /// According to its length, the data would be longer than the page.
+    /// The page states a length of the data that exceeds the length of the page.
     #[error("a page of the ring buffer claims {data} bytes of data but has room for {room}")]
     TooMuch {
         /// The declared value.
@@ -177,7 +177,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Returns the position that follows `head` bytes and then `length` bytes.
+/// Returns the position after `head` and `length` bytes, counted from `start`.
 fn skip(start: usize, head: usize, length: u32) -> Result<usize, PageError> {
     let end = start
         .checked_add(head)

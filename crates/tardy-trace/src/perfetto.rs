@@ -1,6 +1,7 @@
 //! Writes a trace for Perfetto (protos/perfetto/trace/trace.proto): the schedule as kernel events,
-//! and a track for each explained thread. The track has a slice for each wake-up. The slice
-//! contains a slice for each component, and this contains a slice for each holder of the CPU.
+//! and a track for each explained thread. The track has a slice for each wake-up. This slice
+//! contains a slice for each component of the latency, and each of those contains a slice for each
+//! holder of the CPU.
 //!
 //! Packets are written while the trace is read. Their order need not be exact, because Perfetto
 //! sorts packets by time when it opens the file. So the memory for events that wait to be written
@@ -21,10 +22,10 @@ use crate::merge::Item;
 
 /// Perfetto refuses files with more CPUs than this.
 const CPUS_MAX: u32 = 1024;
-/// Events are collected until those of all CPUs together exceed this size in bytes. Then they are
-/// written, those of each CPU in one packet.
+/// Events are collected until those of all CPUs together exceed this size in bytes. Then all
+/// collected events are written, in one packet for each CPU.
 const WAITING_BYTES_MAX: usize = 1 << 20;
-/// Maximum number of tracks for wake-ups of one thread that overlap.
+/// Maximum number of tracks of one thread; wake-ups that overlap need different tracks.
 const LANES_MAX: usize = 16;
 /// Numbers of the two sequences of packets: one has the kernel's events, the other has tracks.
 const KERNEL: u64 = 1;
@@ -192,7 +193,8 @@ impl<W: Write> Writer<W> {
     }
 
     /// Returns the track on which a wake-up is drawn. Slices of one track must not overlap. But a
-    /// timer may be due before the thread has run for the previous one.
+    /// wake-up may be due before the thread has run for the previous wake-up, so a thread may need
+    /// several tracks.
     fn track(&mut self, wake_up: &WakeUp) -> io::Result<Option<u64>> {
         let lanes = self.lanes.entry(wake_up.thread.pid).or_default();
         let lane = lanes

@@ -7,9 +7,9 @@ use foldhash::HashMap;
 use foldhash::fast::RandomState;
 
 /// The entries are in two generations. When the newer one is full, it replaces the older one. So an
-/// entry is forgotten when, after its last use, between `capacity` and twice `capacity` other
-/// entries have been used. All memory is allocated at the start, so that a long run needs no more
-/// memory than a short one.
+/// entry survives the use of `capacity` other entries after its own last use, but not the use of
+/// twice as many. All memory is allocated at the start, so that a long run needs no more memory
+/// than a short one.
 #[derive(Debug)]
 pub struct Recent<K, V> {
     newer: HashMap<K, V>,

@@ -1,5 +1,5 @@
-//! Names of kernel functions by address, read from /proc/kallsyms or from the copy in a trace file;
-//! also the names in the form in which people see them.
+//! Names of kernel functions by address, read from /proc/kallsyms or from the copy in a trace file.
+//! Also converts the names to the form in which people read them.
 
 use std::borrow::Cow;
 

@@ -52,8 +52,9 @@ impl Text {
         text
     }
 
-    /// Copies a thread's name as the kernel stores it, all bytes at once, because nearly every
-    /// event has a name. Returns `None` if a byte is not printable ASCII.
+    /// Copies a thread's name in the form in which the kernel stores it. Nearly every event has a
+    /// name, so all bytes are handled at once to save time. Returns `None` if a byte is not
+    /// printable ASCII.
     fn plain(name: u128) -> Option<Self> {
         const ONES: u128 = u128::MAX / 255;
         const TOPS: u128 = ONES << 7;

@@ -7,8 +7,8 @@
 
 use serde::Serialize;
 
-/// If a timer uses the monotonic clock, its interrupt read a time that is at most this many ns from
-/// the time of the expiry's event.
+/// A timer's interrupt reads the timer's clock. If the time that it read and the time of the
+/// expiry's event differ by less than this many ns, the timer uses the monotonic clock.
 const SAME_CLOCK_NS: i64 = 1_000_000_000;
 /// The same limit for a clock that can be set. Such a clock is recognised by the offset that it had
 /// at the last reading.
@@ -70,8 +70,8 @@ pub enum TimerClock {
     Tai,
     /// A clock whose offset was set since the offsets were last read, so that it matches none of
     /// them. For such a clock, the due time is computed from the moment of the expiry. It is then
-    /// too late by at most the time from the interrupt's reading of the clock to the timer's
-    /// function.
+    /// too late, at most by the time that passes between the interrupt's reading of the clock and
+    /// the call of the timer's function.
     Set,
 }
 

@@ -67,7 +67,8 @@ pub enum Cause {
     Softirq(i64),
     /// The thread with this ID.
     Thread(i32),
-    /// Nothing: the time between two functions of the program is recorded in the form of a wake-up.
+    /// No wake-up took place. The time between two functions of the program is stored in the form
+    /// of a wake-up.
     Functions,
 }
 
@@ -92,8 +93,8 @@ impl Cause {
 pub struct Parts {
     /// From the due time until the thread set the timer, if it did so after the due time.
     pub armed: i64,
-    /// From the due time, or from when the thread set the timer if that was later, to the end of
-    /// the thread's timer slack.
+    /// Starts at the due time, or when the thread set the timer, whichever was later. Ends with the
+    /// thread's timer slack.
     pub slack: i64,
     /// From the end of `slack` to the call of the timer's function.
     pub timer: i64,
@@ -168,12 +169,12 @@ impl WakeUp {
 pub struct WakingCounts {
     /// All events.
     pub wakings: u64,
-    /// Wake-ups of which the latency was measured.
+    /// Wake-ups whose latency was measured.
     pub measured: u64,
     /// Wake-ups by an interrupt or a softirq for which the trace lacks the entry.
     pub no_entry: u64,
-    /// Wake-ups by a timer that, as far as the trace shows, no followed thread had set, or that had
-    /// already woken another thread.
+    /// Wake-ups by a timer whose due time cannot be used. Either the trace does not show that a
+    /// followed thread set the timer, or the timer had already woken another thread.
     pub unknown_timer: u64,
     /// Wake-ups for which the event that shows the thread running may have been lost.
     pub lost: u64,
@@ -286,8 +287,8 @@ impl WakeUpWatch {
         Some((*self.known.get(&thread)?, self.rules.of(thread)?))
     }
 
-    /// Records that events were lost that are needed only to check the rules for real-time loops,
-    /// not to measure wake-ups.
+    /// Records a loss of events that are needed only to check the rules for real-time loops, not to
+    /// measure wake-ups.
     pub fn lose_explanations(&mut self) {
         self.rules.lose();
     }
@@ -324,7 +325,7 @@ impl WakeUpWatch {
         self.wakings
     }
 
-    /// Returns how often something other than their own timers woke followed threads.
+    /// Returns how often followed threads were woken by something other than their own timers.
     #[must_use]
     pub fn other_wake_ups(&self) -> u64 {
         self.other_wake_ups

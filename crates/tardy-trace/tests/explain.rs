@@ -296,7 +296,8 @@ fn a_due_time_of_a_period_that_is_no_whole_number_is_its_own() {
         origin: 500,
         period_ns: 1_000.4,
     };
-    // A due time may be rounded down to before the exact one; it still belongs to its own period.
+    // Due times are rounded to whole ns. A due time that was rounded down still belongs to its own
+    // period, although it is before the exact start of this period.
     for place in 0..1_000_i64 {
         let due = 500 + (place as f64 * 1_000.4).round() as u64;
         assert_eq!(grid.last_due(due), (place, due));
@@ -488,7 +489,8 @@ fn a_softirq_whose_end_is_not_recorded_ends_with_the_flag_of_the_next_event() {
 #[test]
 fn softirqs_of_two_threads_on_a_cpu_do_not_end_each_other() {
     // On PREEMPT_RT, threads serve softirqs, and no flag marks their events. From Linux 6.18 on, a
-    // second thread may serve a softirq while the first one is switched away.
+    // thread may be preempted while it serves a softirq, and a second thread of the same CPU may
+    // then serve another softirq.
     let mut made = EventStream::sleeping(1_000_000, 30);
     made.at(500_000, Kind::SoftirqEntry { vector: 3 })
         .switch(600_000, OTHER)

@@ -43,7 +43,8 @@ format:
 /// The address of a function that another CPU runs.
 const FLUSH: u64 = 0xffff_ffff_8109_0000;
 
-/// The data of the event on a kernel whose masks have this many bytes.
+/// Returns the data of the event which shows that an interrupt was sent to `cpus`, on a kernel
+/// whose masks of CPUs have `mask_bytes` bytes.
 fn sent_to(cpus: &[u32], mask_bytes: usize) -> Vec<u8> {
     let mut data = vec![0; 32];
     data[..2].copy_from_slice(&77_u16.to_le_bytes());
@@ -142,8 +143,8 @@ fn senders(holders: &[Holder]) -> Vec<(&str, Option<u64>)> {
         .collect()
 }
 
-/// Explains a sample on `cpu`, during which an interrupt arrives that another CPU sent to all.
-/// `queues` are the functions that were queued before: time, CPU and address.
+/// Explains a sample on `cpu`. During this sample, an interrupt arrives that another CPU sent to
+/// all CPUs. `queues` are the functions that were queued before: time, CPU and address.
 fn interrupts_on(cpu: u32, interrupt: &str, queues: &[(u64, u32, u64)]) -> Vec<Holder> {
     let at = |time, cpu, pid, flags, kind| {
         let head = Head {

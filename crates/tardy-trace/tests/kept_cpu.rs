@@ -12,7 +12,7 @@ const IDLE: i32 = 0;
 const LOOP: i32 = 10;
 const OTHER: i32 = 20;
 const DONOR: i32 = 30;
-/// The function that ends an extended time slice, and the timer that calls it.
+/// Addresses of the function that ends an extended time slice, and of the timer that calls it.
 const EXPIRED: u64 = 0xffff_ffff_8100_0100;
 const SLICE_TIMER: u64 = 0xffff_8880_0000_0200;
 const HARD_INTERRUPT: u8 = 0x08;
@@ -63,7 +63,7 @@ fn waking(time: u64, by: i32, flags: u8, pid: i32) -> Item {
     event(time, by, flags, kind)
 }
 
-/// Creates the interrupt of the thread `by` that wakes the loop at `time`.
+/// Creates a timer interrupt that interrupts thread `by` and wakes the loop at `time`.
 fn interrupt(time: u64, by: i32) -> [Item; 3] {
     let name = "local_timer".into();
     [
@@ -100,7 +100,7 @@ fn holders(facts: Facts, items: &[Item]) -> Vec<(Cause, String, String, Certaint
         .collect()
 }
 
-/// Returns the facts, derived from its symbols, about a preemptible kernel with both features.
+/// Returns the facts about a preemptible kernel that has both features, as its symbols show.
 fn facts() -> Facts {
     let symbols = Symbols::parse(
         "ffffffff81000000 T schedule\nffffffff81000100 t rseq_slice_expired\n\

@@ -1,5 +1,5 @@
-//! Tests how violations that the kernel's monitors of runtime verification report are processed,
-//! from the bytes of the events to the counts of a loop.
+//! Tests violations that are reported by the kernel's monitors of runtime verification: from the
+//! bytes of these events to the counts of a loop.
 
 use std::collections::HashMap;
 

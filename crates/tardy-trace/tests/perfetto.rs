@@ -434,8 +434,8 @@ fn wake_up(due: u64, ran: u64) -> WakeUp {
 fn wake_ups_that_overlap_lie_side_by_side() {
     let mut file = Vec::new();
     let mut writer = Writer::new(&mut file, true);
-    // The second wake-up is due before the thread ran for the first one. The third wake-up has room
-    // after the first.
+    // The second wake-up is due before the thread ran for the first one. The third wake-up fits on
+    // the track of the first one, because it starts when the first one has ended.
     for (due, ran) in [(10, 30), (20, 40), (30, 50)] {
         writer
             .wake_up(&wake_up(due, ran), component, holder)

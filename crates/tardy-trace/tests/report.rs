@@ -87,8 +87,8 @@ fn normal(name: &str, value: &str, file: &TraceFile<'_>) -> String {
     }
 }
 
-/// Returns the event in a line of trace-cmd, in the same form. The line starts with the buffer's
-/// name. The thread's name before the number may contain spaces.
+/// Parses a line that trace-cmd printed. Returns its event in the form that `lines` uses. The line
+/// starts with the buffer's name. The thread's name before the number may contain spaces.
 fn reported(line: &str, file: &TraceFile<'_>) -> Option<(u64, String)> {
     let (before, rest) = line.split_once(" [")?;
     let pid = before.rsplit_once('-')?.1.trim();

@@ -1,6 +1,7 @@
 //! Follows the wake-ups of a running program through the kernel's trace. This module reads nothing
-//! of the program itself except its files in /proc, and never stops the program. For the time
-//! between two functions, the kernel uses uprobes.
+//! of the program itself except its files in /proc, and never stops the program. If the user asks
+//! for the time between two functions of the program, the kernel observes these functions by
+//! uprobes.
 
 mod error;
 mod filters;
@@ -96,7 +97,7 @@ pub struct Recording {
     pub losses: u64,
     /// Number of lost events, as far as the kernel counted them.
     pub lost_events: u64,
-    /// Number of gaps in which events were lost that are only needed for explanations.
+    /// Number of gaps in the events that are needed only for explanations.
     pub explanation_losses: u64,
     /// Number of lost events that are only needed for explanations, as far as the kernel counted
     /// them.
@@ -105,7 +106,8 @@ pub struct Recording {
     pub incomplete: Option<String>,
 }
 
-/// Receives what is found while threads are followed.
+/// Receives what is found while threads are followed. The recording takes it as `dyn Observer`:
+/// generic code would be compiled in the crate that implements it, which is not optimised.
 pub trait Observer {
     /// Waits for `pause`, and returns whether to stop the recording.
     fn wait(&mut self, pause: Duration) -> bool;
@@ -145,7 +147,8 @@ pub struct Attachment {
     root: Root,
     chains: Chains,
     slowest: SlowestChains,
-    /// Threads that are not followed, but woke followed threads, and are recorded too.
+    /// Threads that woke followed threads, but are not followed themselves; their wake-ups are
+    /// recorded, too.
     linked: BTreeSet<i32>,
     has_new_link: bool,
     /// Names of other threads that woke followed threads.
@@ -174,8 +177,8 @@ impl Attachment {
     ) -> Result<Self, NotAttached> {
         let failed = |what| move |error| NotTraced::System { what, error };
         demand_clock_of_trace(root)?;
-        // The kernel also hides its symbols from unprivileged users. Tracefs is opened first: if
-        // the user lacks the right for that, the error names the right.
+        // Users without privileges can neither open tracefs nor see the kernel's symbols. Tracefs
+        // is opened first, because its error names the missing privilege.
         Tracefs::open(root).map_err(NotTraced::NoTracefs)?;
         let symbols = kernel_symbols();
         let functions = functions(&symbols);
@@ -276,7 +279,7 @@ impl Attachment {
 
     /// Follows the threads until `until` (monotonic clock), until the program exits, or until the
     /// observer stops it.
-    pub fn follow(mut self, until: Nanos, observer: &mut impl Observer) -> Recording {
+    pub fn follow(mut self, until: Nanos, observer: &mut dyn Observer) -> Recording {
         let why = loop {
             let left = until - Nanos(clock::monotonic());
             if left <= Nanos::ZERO {
@@ -327,7 +330,7 @@ impl Attachment {
     }
 
     /// Reads the available pages, and passes complete wake-ups to the observer.
-    fn advance(&mut self, observer: &mut impl Observer) {
+    fn advance(&mut self, observer: &mut dyn Observer) {
         let now = u64::try_from(clock::monotonic()).unwrap_or_default();
         self.read();
         // If another program changed the trace, the events since the last check cannot be used.
@@ -346,7 +349,7 @@ impl Attachment {
     }
 
     /// Passes wake-ups before `until` to the observer, as long as the trace is complete.
-    fn hand_over(&mut self, until: u64, observer: &mut impl Observer) {
+    fn hand_over(&mut self, until: u64, observer: &mut dyn Observer) {
         while self.incomplete.is_none()
             && let Some(recorded) = self.traces.next_before(until)
         {
@@ -414,7 +417,7 @@ impl Attachment {
     }
 
     /// Records that a thread reached one of the two functions.
-    fn mark(&mut self, item: &Item, observer: &mut impl Observer) {
+    fn mark(&mut self, item: &Item, observer: &mut dyn Observer) {
         let event = match item {
             Item::Event(event) => event,
             Item::Lost { .. } => return self.cutter.lose(),
@@ -473,8 +476,8 @@ impl Attachment {
                     }
                 }
             }
-            // Only linked threads are handled here. The stints of followed threads show when these
-            // threads run.
+            // This arm handles only linked threads, which are not followed. For followed threads,
+            // the stints show when they run.
             Kind::Switch { previous, next, .. } if self.linked.contains(&next.pid) => {
                 let time = i64::try_from(event.time).unwrap_or(i64::MAX);
                 self.chains.run(next.pid, time, previous, None, false);
@@ -485,7 +488,7 @@ impl Attachment {
 
     /// Starts to follow new threads, and stops following ended ones. Returns false if the program
     /// has ended.
-    fn look_for_threads(&mut self, observer: &mut impl Observer) -> bool {
+    fn look_for_threads(&mut self, observer: &mut dyn Observer) -> bool {
         let there = match self.target.look() {
             Look::There(there) => there,
             Look::Unknown => return true,
@@ -507,7 +510,8 @@ impl Attachment {
             self.stints.unfollow(thread);
             self.cutter.unfollow(thread);
             self.slept.remove(&thread);
-            // The result also names threads that have ended, up to this total number of threads.
+            // The result also names threads that have ended. They are removed from it only while it
+            // has more than `NAMES_MAX` threads.
             if self.threads.len() > NAMES_MAX {
                 self.threads.remove(&thread);
             }
@@ -568,7 +572,7 @@ impl SoFar<'_> {
         self.0.followed.now.len()
     }
 
-    /// Returns a trace.dat around the worst wake-ups, if it changed since the last call.
+    /// Returns a trace.dat that shows the worst wake-ups, if it has changed since the last call.
     pub fn worst_trace(&mut self) -> Option<Vec<u8>> {
         let Attachment {
             evidence,

@@ -1,5 +1,5 @@
-//! Before the measurement, wakes threads of the tool itself in order to calibrate. Which events
-//! this kernel traces for these wake-ups shows how much can be explained.
+//! Calibrates the explanations before the measurement: a thread of the tool itself sleeps and is
+//! woken. The events that this kernel traces for these wake-ups show how much can be explained.
 //!
 //! Threads announce themselves by writing to `trace_marker`. This is necessary because, in a
 //! container, a thread does not know its ID in the trace.

@@ -17,7 +17,8 @@ use tardy_trace::text::Text;
 /// Maximum number of different holders. Names of threads keep changing, so the number of holders
 /// would grow forever without this limit.
 const HOLDERS_MAX: usize = 1 << 16;
-/// With more holders than this, all of them are forgotten as soon as no chunk of a file needs them.
+/// If there are more holders than this, all of them are forgotten as soon as no chunk of a file
+/// needs them.
 const HOLDERS_KEPT: usize = 1 << 12;
 /// Maximum number of innermost frames that may come from the recording itself.
 const OWN_FRAMES_MAX: usize = 16;
@@ -50,9 +51,9 @@ fn is_schedulers(name: &str) -> bool {
     name.starts_with("__schedule")
 }
 
-/// Returns how many of the innermost frames come from the recording. The recording's frames end
-/// where the first run of adjacent frames that `is_own` accepts ends. In the stack of a softirq,
-/// the frames of the interrupt are further out.
+/// Returns how many of the innermost frames come from the recording: all frames up to the last one
+/// of the first run of adjacent frames that `is_own` accepts. In the stack of a softirq, the frames
+/// of the interrupt are further out.
 fn own_frames(names: &[Arc<str>], is_own: fn(&str) -> bool) -> usize {
     let first = names
         .iter()
@@ -67,7 +68,7 @@ fn own_frames(names: &[Arc<str>], is_own: fn(&str) -> bool) -> usize {
     })
 }
 
-/// Holders by index, in names that stay valid on other machines.
+/// Holders by index. They contain names instead of addresses, so they stay valid on other machines.
 #[derive(Debug)]
 pub(crate) struct Holders {
     symbols: Symbols,
@@ -77,7 +78,7 @@ pub(crate) struct Holders {
     pub(crate) words: Vec<DelayHolder>,
 }
 
-/// A holder, the certainty, and the indices of the stacks.
+/// A holder, how certain it is, and the indices of its two stacks.
 type Key = (Holder, Certainty, [Option<u32>; 2]);
 
 impl Holders {
@@ -267,8 +268,8 @@ impl DelayFile {
         }
     }
 
-    /// Writes all samples that are waiting to be written. The next chunks of the files then name
-    /// their holders again.
+    /// Writes all samples that are waiting to be written. Each file then starts a new chunk, which
+    /// names its holders again.
     pub(crate) fn flush_all<'a>(files: impl Iterator<Item = &'a mut Self>, holders: &mut Holders) {
         let are_forgotten = holders.forget();
         for file in files {

@@ -8,16 +8,17 @@ use std::sync::Arc;
 use tardy_samples::reserved_file;
 use tardy_trace::file::TraceHead;
 
-/// For how many of the worst samples pages are stored.
+/// Number of worst samples for which pages are stored.
 const WORST: usize = 16;
 /// How many bytes of recent pages are kept in memory, per CPU.
 const RECENT_BYTES_MAX: usize = 8 << 20;
 /// Maximum number of pages that are stored for one sample, per CPU.
 const PAGES_MAX: usize = 64;
-/// Pages are stored that cover this many ns before the due time and after the clock read.
+/// The stored pages cover the time from this many ns before the due time until this many ns after
+/// the clock read.
 const AROUND: u64 = 1_000_000;
-/// Which byte in a page, and which bit in it, states that events were lost before the page. The bit
-/// is the highest one in the lower 32 bits of `commit`, which is little-endian
+/// Index of a byte in a page, and the bit of this byte which states that events were lost before
+/// the page. The bit is the highest one in the lower 32 bits of `commit`, which is little-endian
 /// (kernel/trace/ring_buffer.c, RB_MISSED_EVENTS).
 const MISSED_BYTE: (usize, u8) = (11, 0x80);
 
@@ -48,7 +49,8 @@ pub(crate) struct Evidence {
 }
 
 impl Evidence {
-    /// Creates a store for `cpus` CPUs, still empty, for at most `bytes_max` bytes.
+    /// Creates an empty store for the pages of `cpus` CPUs. For the worst samples, it stores pages
+    /// of at most `bytes_max` bytes in total.
     pub(crate) fn new(cpus: usize, bytes_max: Option<u64>) -> Self {
         Self {
             recent: vec![VecDeque::new(); cpus],

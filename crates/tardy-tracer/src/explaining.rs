@@ -23,8 +23,8 @@ use crate::evidence::Evidence;
 use crate::second_opinion::Opinions;
 use crate::tap::Batch;
 
-/// A sample is explained when the stream has got this many ns past it, because the thread's first
-/// event after the clock read may matter for the explanation.
+/// A sample is explained when the stream has been read to this many ns after the sample's clock
+/// read. The explanation may need the thread's first event after the clock read.
 const SETTLED_NS: u64 = 20_000_000;
 /// Events are forgotten when they are more than this many ns older than the last explained sample
 /// of every series. If the last sample of a series is older than `REMEMBERED_MAX_NS`, events are
@@ -83,7 +83,7 @@ pub(crate) struct SampleExplainer {
 }
 
 impl SampleExplainer {
-    /// Writes those explanations to the files that are not in them yet.
+    /// Writes all explanations that are not in the files yet.
     pub(crate) fn flush(&mut self) {
         let files = self.series.iter_mut().map(|series| &mut series.file);
         DelayFile::flush_all(files, &mut self.holders);
@@ -249,8 +249,8 @@ mod tests {
     const PROBE: i32 = 10;
     const LOAD: i32 = 20;
 
-    /// Returns the text of a format in which these fields, of four bytes each, follow the common
-    /// fields.
+    /// Returns the text of an event's format. These fields come after the common fields, and each
+    /// has four bytes.
     fn format(system: &str, name: &str, id: u16, fields: &[&str]) -> EventFormat {
         let mut text = format!("name: {name}\nID: {id}\n");
         let common = [

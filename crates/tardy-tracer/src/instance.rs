@@ -29,9 +29,9 @@ use crate::attach::function::Function;
 use crate::events::{INTERRUPT_SYSTEMS, OF_LOOPS, OF_PROBES, WANTED, WantedEvent};
 use crate::second_opinion::TIMERLAT;
 
-/// Interrupts by which the timer of a probe may come. On x86, the timer has its own interrupt
-/// event. On other architectures, the event of all device interrupts is needed, which include the
-/// timer's.
+/// Events that the kernel writes when the timer of a probe interrupts a CPU; only the first one
+/// that exists is used. On x86, the timer has its own interrupt event. On other architectures, the
+/// event of all device interrupts is needed, which include the timer's.
 const TIMER_INTERRUPTS: [&str; 2] = ["irq_vectors/local_timer_entry", "irq/irq_handler_entry"];
 /// Functions of the scheduler's own timers. The first two are names of the function for the tick
 /// (kernel/time/tick-sched.c): one up to Linux 6.8, the other since then. The third one ends a
@@ -371,8 +371,8 @@ impl Instance {
         &self.name
     }
 
-    /// Makes the kernel record its stack whenever a timer's interrupt interrupts a thread, except
-    /// the idle thread.
+    /// Makes the kernel record its stack whenever a timer interrupts a thread other than the idle
+    /// thread. On architectures other than x86, every device interrupt has this effect.
     ///
     /// # Errors
     /// Returns an error if the events cannot have such triggers.

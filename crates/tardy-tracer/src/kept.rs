@@ -1,10 +1,11 @@
 //! Stores all pages of a run, for `--keep-trace`: one file per CPU, and the head of a trace.dat
 //! that can be made from them.
 //!
-//! Besides, the tracer keeps only the recent events of each CPU in memory. These events start one
-//! second before the last sample that the recorder passed on. If it kept more, explaining would
-//! become slower: with 13 MB of events per CPU, cache misses took a fifth of all the time
-//! (`tests/alone/explaining.rs` counts the instructions).
+//! Independently of these files, the tracer keeps the recent events of each CPU in memory. These
+//! events start one second before the last sample that the recorder passed on. Older events are
+//! dropped, because explaining becomes slower with more events in memory: with 13 MB of events per
+//! CPU, cache misses took a fifth of all the time (`tests/alone/explaining.rs` counts the
+//! instructions).
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -45,7 +46,7 @@ impl KeptPages {
     }
 
     /// Writes the head. The head states 0 as the length of every CPU's pages. The reader that
-    /// combines the head and the pages to a trace.dat fills in the lengths.
+    /// combines the head and the pages into a trace.dat fills in the lengths.
     pub(crate) fn write_head(folder: &Path, head: &TraceHead, cpus: &[u32]) -> io::Result<()> {
         let count = cpus.iter().max().map_or(0, |&cpu| cpu as usize + 1);
         fs::write(folder.join("head.dat"), head.encode(&vec![0; count]))

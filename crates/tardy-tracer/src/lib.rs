@@ -1,6 +1,6 @@
-//! Records the kernel's trace during a run, and explains the run's samples. It has a tracefs
-//! instance, a thread that reads and decodes the instance's pages, and a file of delays beside each
-//! series.
+//! Records the kernel's trace during a run, and explains the run's samples. For this, it creates a
+//! tracefs instance, a thread that reads and decodes the instance's pages, and, beside the file of
+//! each series, a file with the delays of its samples.
 //!
 //! Data flow: texts of tracefs → [`instance::Instance`] → pages → `tardy_trace::live` →
 //! `tardy_trace::explain::Samples` → `tardy_samples::delays`. A recorder passes samples through a

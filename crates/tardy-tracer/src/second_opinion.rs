@@ -1,10 +1,12 @@
-//! Compares the records of the kernel's timerlat tracer with explanations that were derived from
-//! events for the same wake-ups.
+//! Compares the records of the kernel's timerlat tracer with this crate's explanations of the same
+//! wake-ups, which are derived from other events.
 //!
 //! timerlat reads the clock in its timer's function and again in its thread. Each time, it writes
 //! how long ago its due time was (kernel/trace/trace_osnoise.c, `timerlat_irq` and
-//! `timerlat_main`). The first of these times is compared with the explained time from the due time
-//! to the timer's function, the second with that from the due time to the thread's record.
+//! `timerlat_main`). Both written times are compared with the explanation of the same wake-up. The
+//! time that the timer's function wrote is compared with the explained time from the due time to
+//! that function. The time that the thread wrote is compared with the time from the explained due
+//! time to the thread's record.
 
 use std::collections::VecDeque;
 
@@ -37,7 +39,8 @@ struct TimerlatRecord {
 #[derive(Debug, Default)]
 pub(crate) struct Opinions {
     waiting: VecDeque<TimerlatRecord>,
-    /// For each CPU: the latency in the last record of timerlat's interrupt.
+    /// For each CPU, the latency that timerlat's timer function wrote last, if the thread has not
+    /// yet written its record.
     in_interrupt: Vec<Option<u64>>,
     pub(crate) found: SecondOpinion,
 }
@@ -73,7 +76,7 @@ impl Opinions {
                 IN_INTERRUPT => self.in_interrupt[place] = Some(told.latency),
                 IN_THREAD => {
                     let in_interrupt = self.in_interrupt[place].take();
-                    // A thread is only followed from its first record on, so the due time of its
+                    // A thread is followed only after its first record, so the due time of its
                     // first wake-up is unknown.
                     let Some(due) = samples.due_of_wake_up(told.pid, told.time) else {
                         continue;

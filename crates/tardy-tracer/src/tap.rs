@@ -15,7 +15,7 @@ pub(crate) struct Batch {
     pub(crate) samples: Vec<Sample>,
 }
 
-/// The end of the channel that belongs to the recorder of one series.
+/// The sending end of the channel, which the recorder of one series holds.
 #[derive(Debug)]
 pub struct Tap {
     series: usize,

@@ -1,4 +1,5 @@
-//! The recording of a run's trace, from its start to its record.
+//! Records the trace of a run: starts the recording, ends it, and returns a record of it for the
+//! run.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -143,13 +144,14 @@ pub struct FollowedSeries {
     pub place: usize,
 }
 
-/// With this, threads write their probe index into the trace. This is needed because, in a
-/// container, threads do not know their IDs in the trace.
+/// A handle with which measuring threads write their probe index into the trace. This is needed
+/// because, in a container, threads do not know their IDs in the trace.
 #[derive(Debug, Clone)]
 pub struct Marker(Arc<File>);
 
 impl Marker {
-    /// Writes into the trace that the calling thread measures for the probe with this index.
+    /// Writes a mark into the trace: the calling thread measures for the probe with the index
+    /// `place`.
     pub fn write(&self, place: usize) {
         let _ = (&*self.0).write_all(format!("{MARK}{place}").as_bytes());
     }
@@ -297,8 +299,8 @@ impl Tracer {
             loops: Vec::new(),
             series: Vec::new(),
             holders: Holders::new(symbols),
-            // The pages get only an eighth of the budget, because the file is replaced as a whole,
-            // and because it contains formats and names besides the pages.
+            // The pages get only an eighth of the budget. The file also contains formats and names,
+            // and while a new file replaces it, both files exist.
             evidence: Evidence::new(reader.cpus().len(), options.disk.map(|bytes| bytes / 8)),
             batches: batches_end,
             new_series: new_series_end,
@@ -473,7 +475,7 @@ pub(crate) fn demand_clock_of_trace(root: &Root) -> Result<(), NotTraced> {
     Ok(())
 }
 
-/// Returns what is known about the machine and is needed to choose between possible causes.
+/// Returns the facts about the machine that decide between several possible causes of a delay.
 fn facts(options: &Options<'_>, symbols: &Symbols) -> Facts {
     let machine = options.machine;
     let preemption = machine

@@ -62,7 +62,8 @@ pub struct SettingsLock {
     /// Folder of the journals.
     folder: PathBuf,
     /// The open folder, which holds the lock; `None` if the folder cannot be made or opened.
-    /// Settings that change files then fail, because their journal needs the folder.
+    /// Without the folder, settings that change files cannot be applied, because the journal of the
+    /// changes is stored in this folder.
     _file: Option<File>,
 }
 
@@ -86,7 +87,7 @@ impl SettingsLock {
     }
 }
 
-/// Applied settings. Dropping this value ends their programs and restores the old values.
+/// Applied settings. Dropping this value ends the settings' programs and restores the old values.
 #[derive(Debug)]
 pub struct AppliedSettings {
     /// The changes that were made.
@@ -126,7 +127,8 @@ impl AppliedSettings {
                 Standing::Absent(why) => return Err(ApplyError::Absent(setting.name.clone(), why)),
             }
         }
-        // Tests use files on a disk instead of settings, so this check is for the real system only.
+        // Only the files of the real system are checked, because tests use ordinary files in place
+        // of settings.
         if *root == Root::system()
             && let Some((name, change)) = changes
                 .values()
@@ -164,7 +166,7 @@ impl AppliedSettings {
         Ok(applied)
     }
 
-    /// Ends the programs, restores the old values, and returns the result of each.
+    /// Ends the programs and restores the old values. Returns one result per restored value.
     pub fn undo(mut self) -> Vec<UndoResult> {
         self.programs.clear();
         self.journal.take().map_or_else(Vec::new, Journal::undo)

@@ -55,8 +55,10 @@ pub const TRIED: [&str; 13] = [
 /// Kernel parameters whose value is a list of CPUs.
 const CPU_WORDS: [&str; 4] = ["isolcpus", "irqaffinity", "rcu_nocbs", "nohz_full"];
 
-/// Returns the words that `profile` needs for tasks on `cpus` and that `command_line` lacks, or has
-/// with other CPUs. `others` are the remaining CPUs. If there are none, no CPU can be isolated.
+/// Returns the words that must be added to `command_line` so that it suits `profile`, with its
+/// tasks on `cpus`. A word that `command_line` already has, but with a list of CPUs that does not
+/// fit, is also returned. `others` are the remaining CPUs. If there are none, no CPU can be
+/// isolated.
 #[must_use]
 pub fn words(
     profile: Profile,

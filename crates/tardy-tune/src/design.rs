@@ -27,8 +27,8 @@ pub fn folded(settings: usize) -> Vec<Vec<bool>> {
     let mut is_square = vec![false; prime];
     (1..prime).for_each(|number| is_square[number * number % prime] = true);
     let row = |shift: usize| -> Vec<bool> {
-        // The difference 0 counts as a square. The rows with a setting on are then one more than
-        // the rows with it off; the last row, with all settings off, compensates for this.
+        // The difference 0 counts as a square. Each setting is therefore on in one row more than it
+        // is off; the last row, in which all settings are off, compensates for this.
         (0..settings)
             .map(|column| (column + prime - shift) % prime)
             .map(|place| place == 0 || is_square[place])

@@ -5,11 +5,13 @@
 //! Mann and Whitney's ranks (Hodges and Lehmann, Annals of Mathematical Statistics 34, 1963). The
 //! confidence holds for the effects of all settings under all loads together.
 //!
-//! The lab does not use the balanced design. Searches in the lab show the effect of one word of the
-//! kernel's command line on the code path of one load; runs in virtual time are cheap, repeat
-//! exactly, and are stored. The replicas use pads (lengths of a word on the kernel's command line)
-//! that are far apart. With neighbouring pads and seven replicas on each side, a word without any
-//! effect lowered the largest latency under `io` by 5 %.
+//! The lab does not use the balanced design. A search in the lab shows how one word of the kernel's
+//! command line affects the code path of one load, and it can afford many runs: runs in virtual
+//! time are cheap, repeat exactly, and are stored. Replicas differ in their pad, which is the
+//! length of a word on the kernel's command line that has no function. The pads of the replicas are
+//! far apart, because neighbouring pads can feign an effect. For example, a word that does nothing
+//! seemed to lower the largest latency under `io` by 5 % in an experiment with neighbouring pads
+//! and seven replicas per side.
 
 use serde::{Deserialize, Serialize};
 use tardy_statistics::confidence::Confidence;
@@ -32,8 +34,8 @@ pub struct Effect {
 }
 
 /// Returns the effect of each setting under each load, from the logarithm of each replica's metric;
-/// `None` if a side has no replica. The intervals of all effects hold together with this
-/// `confidence`.
+/// `None` if a side has no replica. With the probability `confidence`, the intervals of all effects
+/// contain their true values at the same time.
 #[must_use]
 pub fn effects(
     without: &[Vec<f64>],
@@ -62,8 +64,8 @@ pub fn effects(
         .collect()
 }
 
-/// Returns the minimum number of replicas per side to decide about `effects` effects together. With
-/// fewer replicas, chance alone could make the two sides disjoint.
+/// Returns the minimum number of replicas per side with which `effects` effects can be judged
+/// together at `confidence`. With fewer replicas, chance alone could make the two sides disjoint.
 #[must_use]
 pub fn replicas_min(effects: usize, confidence: Confidence) -> u32 {
     let probability = confidence.miss() / 2.0 / effects.max(1) as f64;
@@ -73,8 +75,8 @@ pub fn replicas_min(effects: usize, confidence: Confidence) -> u32 {
         .unwrap_or(64)
 }
 
-/// Returns the shift from `before` to `behind`. The interval of the shift is unbounded if there are
-/// too few replicas for the confidence.
+/// Returns by how much the values in `behind` are larger than those in `before`. The interval of
+/// the shift is unbounded if there are too few replicas for the confidence.
 fn shift(before: &[f64], behind: &[f64], confidence: Confidence) -> Option<Difference> {
     let mut differences: Vec<f64> = before
         .iter()
@@ -89,9 +91,9 @@ fn shift(before: &[f64], behind: &[f64], confidence: Confidence) -> Option<Diffe
     })
 }
 
-/// Returns k for the interval from the k-th smallest to the k-th largest difference. The
-/// probability that the true value lies below this interval is at most `probability`; the same
-/// holds above it. Returns 0 if there are too few replicas.
+/// Returns the number k for which the interval of a shift reaches from the k-th smallest to the
+/// k-th largest difference. The probability that the true value lies below this interval is at most
+/// `probability`; the same holds above it. Returns 0 if there are too few replicas.
 fn left_out(before: usize, behind: usize, probability: f64) -> usize {
     // `ways[u]` is the number of orders of the ranks for which the statistic is u. The generating
     // function of these numbers is the product of (1 - x^(behind + i)) / (1 - x^i) over i.
@@ -200,10 +202,10 @@ mod tests {
             (Some(Outcome::Lowers), None)
         );
         assert!(found[0][1].unwrap().difference.interval.contains(0.5));
-        // Of all orders of the replicas, 2 separate the two sides completely. With three replicas
-        // per side, 2 of 20 orders are more than 5 %; with four, 2 of 70 are less. With sixty
-        // effects, each gets a share of 5 % / 60, and 2 of 3432 orders with seven replicas are
-        // less.
+        // If all replicas are sorted by their values, 2 of the possible orders separate the two
+        // sides completely. With three replicas per side, 2 of 20 orders are more than 5 %; with
+        // four, 2 of 70 are less. With sixty effects, each gets a share of 5 % / 60, and 2 of 3432
+        // orders with seven replicas are less.
         assert_eq!(
             (
                 replicas_min(1, Confidence::NINETY_FIVE),

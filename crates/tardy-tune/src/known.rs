@@ -12,7 +12,7 @@ use tardy_machine::root::Root;
 
 use crate::setting::Setting;
 
-/// The target of the settings: a profile, the CPUs, and the machine.
+/// The machine that is set up, and the profile and the CPUs for which it is set up.
 #[derive(Debug, Clone)]
 pub struct Target<'a> {
     pub root: &'a Root,
@@ -231,7 +231,7 @@ fn setting(name: &str, files: BTreeMap<PathBuf, String>, only_named: bool) -> Op
     })
 }
 
-/// Allows no exit latency of idle states on the CPUs of the work
+/// On the CPUs of the work, permits only idle states without exit latency
 /// (Documentation/ABI/testing/sysfs-devices-power, `pm_qos_resume_latency_us`).
 fn idle_states(target: &Target<'_>) -> Option<Setting> {
     let has_states = |cpu: &tardy_core::cpu::CpuId| {

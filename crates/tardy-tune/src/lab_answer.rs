@@ -10,7 +10,7 @@ pub type MissingKernels = Vec<(String, String)>;
 /// The result of a search.
 #[derive(Debug, Serialize)]
 pub struct Answer {
-    /// The meaning of the numbers, as a sentence.
+    /// A sentence that explains the numbers.
     pub meaning: String,
     /// The kernel without changes, with which all others are compared.
     pub base: String,
@@ -25,8 +25,8 @@ pub struct Answer {
     /// The metric's value in each replica without changes, by load.
     pub as_it_is_ns: Vec<Vec<Nanos>>,
     pub settings: Vec<Row>,
-    /// The result of applying together all settings that lower the metric under some load and raise
-    /// it under none; absent if there are fewer than two such settings.
+    /// The result of all settings that lower the metric under some load and raise it under none,
+    /// when they are applied together; absent if there are fewer than two such settings.
     pub together: Option<Row>,
     /// Kernels that could not be obtained, each with the reason.
     pub absent: MissingKernels,
@@ -53,7 +53,7 @@ pub struct OfLoad {
     /// inconclusive.
     pub factor: Option<f64>,
     pub factor_interval: Option<[f64; 2]>,
-    /// Why replicas have no result.
+    /// For each failed replica, the reason why it has no result.
     pub failures: Vec<String>,
 }
 

@@ -1,14 +1,14 @@
-//! Estimates the effect of a setting from pairs of runs that differ in this setting. The estimate
-//! is the median of all averages of two differences. The interval of the estimate comes from
-//! Wilcoxon's signed ranks, which do not assume a normal distribution (Hodges and Lehmann, Annals
-//! of Mathematical Statistics 34, 1963).
+//! Estimates the effect of a setting from pairs of runs that differ in this setting. Each pair of
+//! runs gives one difference. The estimate is the median of the averages of any two differences.
+//! The interval of the estimate comes from Wilcoxon's signed ranks, which do not assume a normal
+//! distribution (Hodges and Lehmann, Annals of Mathematical Statistics 34, 1963).
 
 use serde::{Deserialize, Serialize};
 use tardy_statistics::confidence::{Confidence, Interval};
 
 use crate::ranks::{median, statistics_within, without_ends};
 
-/// A difference between two sides; in this crate, between logarithms of the metric.
+/// An estimated difference between the metric's logarithm on one side and that on the other.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
     /// The estimate.
@@ -50,9 +50,9 @@ pub fn difference(differences: &[f64], confidence: Confidence) -> Option<Differe
     })
 }
 
-/// Returns k for the interval from the k-th smallest to the k-th largest average. The probability
-/// that the true value lies below this interval is at most `probability`; the same holds above it.
-/// Returns 0 if there are too few differences.
+/// Returns the number k for which the interval of the estimate reaches from the k-th smallest to
+/// the k-th largest average. The probability that the true value lies below this interval is at
+/// most `probability`; the same holds above it. Returns 0 if there are too few differences.
 fn left_out(count: usize, probability: f64) -> usize {
     let sums = count * (count + 1) / 2;
     let mut ways = vec![0.0_f64; sums + 1];

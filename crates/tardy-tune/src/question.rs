@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
 
-/// The file with the settings that were found useful, for `--settings` and `doctor --against`.
+/// Name of the file to which a search writes the settings that it found useful; `--settings` and
+/// `doctor --against` read such a file.
 pub const BEST: &str = "best.toml";
 
 /// The parameters of a search, from which it can be resumed.

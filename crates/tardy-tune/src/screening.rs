@@ -37,8 +37,8 @@ pub struct Screening {
 /// Returns the effects of all settings, each interval at `confidence`. Every replicate must have
 /// all runs of the design.
 ///
-/// Interactions of settings, and other changes from run to run, affect all settings equally and
-/// widen the intervals.
+/// Interactions of settings count as noise, as all other variation between runs does: they widen
+/// the intervals of all settings equally.
 #[must_use]
 pub fn screening(trials: &[Trial], confidence: Confidence) -> Screening {
     let settings = trials.first().map_or(0, |trial| trial.on.len());

@@ -1,7 +1,8 @@
-//! Finds the settings that matter on this machine, by an experiment in three stages. First, a
-//! balanced design runs all settings at once and picks candidates. Then, each candidate gets pairs
-//! of runs that differ in that setting. Last, pairs of runs compare the machine with all useful
-//! settings, applied together, and the machine without settings.
+//! Finds the settings that matter on this machine, by an experiment in three stages. First, the
+//! runs of a balanced design vary all settings at once; the settings that seem to have an effect
+//! become candidates. Then, each candidate gets pairs of runs that differ in that setting. Last,
+//! pairs of runs compare the machine with all useful settings, applied together, and the machine
+//! without settings.
 //!
 //! Only a candidate's pairs decide whether it is useful or harmful. The pairs are separate from the
 //! runs that picked the candidates, because the best of many settings looks good by chance in the
@@ -12,8 +13,8 @@
 //! off, equally in both runs of a pair, so the effect is an average over the other settings, as in
 //! the design.
 //!
-//! The length of a search is a number of runs, which is computed from the budget at the start. If a
-//! clock limited the search, a resumed search would make other runs.
+//! The length of a search is a number of runs, which is computed from the budget at the start. If
+//! the search ended at a point in time instead, a resumed search would not make the same runs.
 
 use rand::RngExt;
 use rand::SeedableRng;
@@ -27,9 +28,9 @@ use crate::design;
 use crate::pairs::{self, Difference};
 use crate::screening::{Screening, Trial, screening};
 
-/// A setting becomes a candidate if chance alone gives an effect of its size with at most this
-/// probability. One in ten ineffective settings becomes a candidate, but few effective ones are
-/// lost.
+/// A setting becomes a candidate if chance alone would give an effect as large as the setting's
+/// with a probability of at most this value. One in ten ineffective settings becomes a candidate,
+/// but few effective ones are lost.
 const PROBABILITY_OF_CANDIDATES: f64 = 0.1;
 /// Minimum number of pairs of runs for a candidate. With fewer pairs, Wilcoxon's signed ranks
 /// cannot reach the confidence that all statements share.
@@ -88,7 +89,7 @@ pub enum SearchError<E> {
     NoSetting,
     #[error("{0} settings are too many for a search, which takes at most {max}: name some with --only", max = design::SETTINGS_MAX)]
     TooMany(usize),
-    /// The budget `there` is smaller than the required number of runs `needed`.
+    /// The search needs `needed` runs, but the budget allows only `there` runs.
     #[error(
         "these settings need {needed} runs, but the budget allows {there}: give a larger \
          --budget, a shorter --for, or fewer settings"
@@ -111,7 +112,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Returns the conclusion from a difference's interval.
+    /// Returns the outcome that follows from a difference and its interval.
     #[must_use]
     pub fn of(difference: &Difference) -> Self {
         match difference {
@@ -141,12 +142,12 @@ pub struct SearchResult {
     /// The metric in ns with all settings unchanged: the geometric mean of the runs without any
     /// setting, or of all runs of the design if there are none.
     pub base_ns: f64,
-    /// Smallest effect, as a fraction of the metric, that nine of ten searches with this budget
-    /// would find if only one setting had an effect.
+    /// The smallest effect that nine of ten searches with this budget would find, as a fraction of
+    /// the metric. It is computed for the case that only one setting has an effect.
     pub smallest_share: f64,
     /// The effect of all useful settings together; absent if fewer than two are useful, or if the
-    /// budget has no runs for this comparison. The confidence of this interval alone is
-    /// `confidence`.
+    /// budget has no runs for this comparison. The interval of this effect has the full
+    /// `confidence`; only the results of single settings share one `confidence` among them.
     pub together: Option<Difference>,
     /// Number of runs that were made.
     pub runs: usize,
@@ -190,8 +191,8 @@ pub fn check<E>(settings: usize, runs: usize) -> Result<(), SearchError<E>> {
     }
 }
 
-/// Runs a search. With the same seed and the same measured goals, the search makes the same runs in
-/// the same order, so it can be resumed.
+/// Runs a search. With the same seed and the same measured values, the search makes the same runs
+/// in the same order, so it can be resumed.
 ///
 /// # Errors
 /// Returns [`SearchError`].
@@ -279,7 +280,8 @@ pub fn search<B: Bench>(
     Ok(result)
 }
 
-/// Returns how often pairs are judged: once at the end, and also halfway if there are many pairs.
+/// Returns how many times the candidates are judged by their pairs: once, at the end, or twice, if
+/// there are enough pairs to judge them halfway, too.
 fn looks(pairs: usize) -> usize {
     if pairs >= 2 * PAIRS_MIN { 2 } else { 1 }
 }
@@ -290,9 +292,9 @@ fn confidence_of_pairs(confidence: Confidence, candidates: usize, pairs: usize) 
     confidence.shared_by(u32::try_from(candidates * looks(pairs)).unwrap_or(u32::MAX))
 }
 
-/// Returns the smallest effect that nine of ten searches find. The effect must be found by the
-/// design and then by the pairs. For pairs, 5 % is added because signed ranks are less efficient
-/// than a test of normal differences.
+/// Returns the smallest effect that nine of ten searches find. A search finds an effect only if the
+/// design selects its setting and the pairs then confirm it. For pairs, 5 % is added because signed
+/// ranks are less efficient than a test of normal differences.
 fn smallest(spread: f64, runs: usize, pairs: usize, confidence: Confidence) -> f64 {
     let one =
         |miss: f64| normal_deviate(Confidence::new(1.0 - miss).unwrap_or(Confidence::NINETY_FIVE));
@@ -354,8 +356,9 @@ impl<B: Bench> State<'_, B> {
 
     /// Runs the pairs of all candidates, one pair of each candidate in every round. In each pair,
     /// the other candidates are randomly on or off, in the same way in both runs, as in the design.
-    /// If all candidates are decided halfway, the stage ends there. The judgements halfway and at
-    /// the end share the confidence.
+    /// If there are enough pairs, the candidates are judged halfway, too, and the stage ends there
+    /// if all of them are decided. Each single judgement needs a higher confidence, so that all
+    /// judgements together have `confidence`.
     fn pairs(
         &mut self,
         candidates: &[usize],

@@ -27,7 +27,7 @@ pub(super) struct Tried {
 }
 
 impl Tried {
-    /// Reads a line of a guest's script.
+    /// Parses a line that a guest's script wrote.
     pub(super) fn parsed(line: &str) -> Option<Self> {
         let (name, rest) = line.split_once(' ')?;
         let (code, said) = rest.split_once(' ').unwrap_or((rest, ""));

@@ -1,6 +1,6 @@
 //! Installs packages of the running release only. A simulation runs first, and nothing is installed
 //! if apt would remove a package, or upgrade one to another release. Upgrades within the release
-//! (such as a server that must have its client's version) are made.
+//! are allowed, because a server, for example, may need the same version as its client.
 
 use std::process::Command;
 

@@ -7,7 +7,7 @@ use super::junit::Tally;
 use crate::failure::{Result, While};
 use crate::workspace;
 
-/// The environment variable with the file in which tests record that they returned early
+/// The environment variable that names the file in which tests record that they returned early
 /// (crates/tardy/tests/support/machine.rs).
 pub(super) const VARIABLE: &str = "TARDY_TEST_LEFT_OUT";
 

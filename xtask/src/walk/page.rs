@@ -15,7 +15,7 @@ const VARYING: [&str; 9] = [
     "sampling gap",
     "vm:",
 ];
-/// Minimum share of the words in a shown line that a printed line must contain.
+/// A printed line must contain at least this share of the words of a shown line.
 const ALIKE: f64 = 0.6;
 /// A line with fewer words is not compared.
 const WORDS_MIN: usize = 3;

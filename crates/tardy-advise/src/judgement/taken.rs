@@ -89,8 +89,8 @@ impl JudgedProbe {
 }
 
 /// Returns the runs of `kernel` that can be judged together. Completions are preferred to start
-/// latencies. Among runs that measured completions, those are chosen whose unit of work is closest
-/// in length to the user's work.
+/// latencies. If several runs measured completions, the chosen ones are those whose unit of work is
+/// closest in length to the user's work.
 pub(super) fn take(
     kernel: &Kernel,
     task: &Task,

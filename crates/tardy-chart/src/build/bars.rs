@@ -8,7 +8,7 @@ use super::super::model::{Axis, Chart, Kind, Layer, Range, Shape, Table, Tone, V
 use super::super::words;
 use super::{latency_axis, of_probe, rules};
 
-/// Fraction of a load's space on the axis that its bars fill.
+/// The bars of a load fill this fraction of the load's space on the axis.
 const FILLED: f64 = 0.76;
 /// Share of the axis that is left free above the highest bar.
 const ROOM_ABOVE: f64 = 0.06;

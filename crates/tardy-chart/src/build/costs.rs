@@ -9,7 +9,7 @@ use tardy_run::cost::Group;
 use super::super::model::{Axis, Chart, Kind, Layer, Range, Shape, Table, Tone, Values};
 use super::super::scale::Scale;
 
-/// Fraction of a metric's space on the axis that its bars fill.
+/// The bars of a metric fill this fraction of the metric's space on the axis.
 const FILLED: f64 = 0.76;
 
 /// Returns a chart for each group of metrics in the runs, in the order of [`Group`]. All runs must
@@ -133,8 +133,8 @@ fn ranges(runs: &[CostRun], run: &CostRun, index: usize, names: &[&str]) -> Vec<
     let range = |(place, name): (usize, &&str)| {
         let metric = find(run, name)?;
         let shown = shown(runs, metric);
-        // Times are drawn in ns; the ticks contain the unit. For a bandwidth, the largest value
-        // belongs to the fastest operation.
+        // Times are drawn in ns; the ticks contain the unit. A bandwidth is computed from a cost,
+        // so the smallest cost gives the largest bandwidth.
         let drawn = |value: f64| {
             if shown.is_time() {
                 value

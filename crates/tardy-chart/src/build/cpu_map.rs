@@ -64,8 +64,8 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     runs.iter().map(one).collect()
 }
 
-/// Returns the part of the axis for these CPUs. The number of a CPU stands in the middle of the
-/// CPU's part.
+/// Returns the part of the axis that the CPUs from `first` to `last` take. The number of a CPU
+/// stands in the middle of the CPU's part.
 fn band(first: CpuId, last: CpuId) -> (f64, f64) {
     (f64::from(first.0) - 0.5, f64::from(last.0) + 0.5)
 }

@@ -313,8 +313,8 @@ fn line(kind: Kind, group: &Group) -> Shape {
         .iter()
         .map(|point| (point.value as f64, point.share(kind)))
         .collect();
-    // Between two samples, the share of samples at or above a latency is the share at the larger of
-    // the two samples.
+    // If a latency lies between two samples, the share of samples at or above it is the share at
+    // the larger of the two samples.
     if kind == Kind::Cdf {
         Shape::Steps(points)
     } else {

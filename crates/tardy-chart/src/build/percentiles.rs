@@ -10,8 +10,8 @@ use super::super::words;
 use super::hist::layers;
 use super::{BANDS_MAX, a_group_a_run, capital, latency_axis, of_probe, rules, rules_of_all};
 
-/// Number of percentiles that are drawn for each factor of ten in the fraction of samples above
-/// them.
+/// Number of percentiles that are drawn per decade. From one decade to the next, the fraction of
+/// samples above the percentile is ten times smaller.
 const STEPS_A_DECADE: u32 = 10;
 
 /// A percentile: one in `one_in` samples is larger than `value`. The true percentile lies between
@@ -220,8 +220,8 @@ fn table(groups: &[Group]) -> Table {
     Table { head, rows }
 }
 
-/// Formats a percentile. Between decades, percentiles are not round and get two digits more than on
-/// the axis.
+/// Formats a percentile. A percentile between two decades is not a round number, so it gets two
+/// digits more than on the axis.
 fn percent(one_in: f64) -> String {
     if (one_in.log10() - one_in.log10().round()).abs() < 1e-9 {
         return words::percentile(one_in);

@@ -10,7 +10,7 @@ use super::super::scale::Scale;
 use super::super::words;
 use super::bars::BAR_READS;
 
-/// Fraction of a probe's space on the axis that its bars fill.
+/// The bars of a probe fill this fraction of the probe's space on the axis.
 const FILLED: f64 = 0.76;
 /// Share of the axis that is left free at each end. At the upper end, the number at the highest bar
 /// needs this space.

@@ -32,8 +32,8 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     runs.iter().map(one).collect()
 }
 
-/// Returns a chart with a line per run. The line shows the largest latency on any CPU after a
-/// number of samples per CPU.
+/// Returns a chart with a line per run. For each number n on the x axis, the line shows the largest
+/// latency among the first n samples of all CPUs.
 pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
     let quantity = of_probe(runs, probe)
         .find(|probe| probe.has_time())?
@@ -92,8 +92,8 @@ pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
     Some(chart)
 }
 
-/// Returns the samples that are larger than all earlier samples on any CPU, ordered by their
-/// number.
+/// Returns the samples that are larger than all samples with smaller numbers on any CPU, ordered by
+/// number. Each CPU numbers its samples from the start of the run.
 fn of_any(data: &ProbeData) -> Vec<(u64, f64, i64)> {
     let mut records: Vec<(u64, f64, i64)> = data
         .lanes

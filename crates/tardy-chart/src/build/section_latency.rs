@@ -8,7 +8,7 @@ use crate::model::{Axis, Chart, Kind, Layer, Shape, Tone, Values};
 use crate::scale::Scale;
 
 /// Returns a chart with both distributions of each load. At first, only the load with the longest
-/// latencies is visible. Returns `None` if no group has both distributions.
+/// latencies is visible. Returns `None` if no load has both distributions.
 #[must_use]
 pub fn chart(groups: &[Group]) -> Option<Chart> {
     let rows: Vec<(&Group, &SectionLatencyRow)> = groups

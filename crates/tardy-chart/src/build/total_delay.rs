@@ -9,7 +9,8 @@ use crate::model::{Axis, Chart, Kind, Layer, Mark, Rule, Shape, Table, Tone, Val
 use crate::scale::{Scale, latency_name};
 use crate::words;
 
-/// Points drawn per factor of ten, which is enough to make the curves look smooth.
+/// Number of points that are drawn for each factor of ten. With this many points, the curves look
+/// smooth.
 const POINTS_A_DECADE: u32 = 20;
 
 /// Returns the chart. `names` are the names of the fast kernel and of the real-time kernel.

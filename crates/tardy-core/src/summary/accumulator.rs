@@ -42,7 +42,7 @@ pub struct SummaryOptions {
     /// For each phase, the index of the first phase of the same kind. A phase without an entry is
     /// the only one of its kind.
     pub phase_kinds: Vec<usize>,
-    /// Maximum number of time intervals by which samples are counted; see [`Batches`].
+    /// Maximum number of time intervals for which samples are counted; see [`Batches`].
     pub stretches: usize,
     /// Wake-ups with a latency below this are early: 0, or less if the probe's clock has an error;
     /// see [`crate::series::Meaning`].
@@ -108,7 +108,8 @@ pub struct SeriesAccumulator {
     /// The runs of consecutive misses.
     pub miss_runs: MissRuns,
     pub early: EarlyCounts,
-    /// Number of stalls that last as long as a stall that throttling would cause.
+    /// Number of latencies that differ by at most 20 % from the length of a stall by real-time
+    /// throttling.
     pub stalls: u64,
     /// Number of samples that skipped due times.
     pub skipping: u64,
@@ -126,7 +127,7 @@ pub struct SeriesAccumulator {
     last_latency: Option<i64>,
 }
 
-/// Counts of samples of which no individual values are stored any more.
+/// Counts of samples whose individual values are not stored.
 #[derive(Debug, Clone, Copy)]
 pub struct EarlierSamples<'a> {
     /// Due time of the first of these samples.
@@ -376,7 +377,7 @@ impl SeriesAccumulator {
         self.last_latency = next.last_latency.or(self.last_latency);
     }
 
-    /// Adds earlier samples of which only these counts are known. Samples that overlap several
+    /// Adds earlier samples for which only these counts are known. Samples that overlap several
     /// phases are assigned to no phase.
     ///
     /// The order of the series' samples is then unknown, so no dependence is reported.

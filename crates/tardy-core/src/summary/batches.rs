@@ -65,7 +65,7 @@ impl Default for Batches {
 }
 
 impl Batch {
-    /// Returns the number of samples in higher buckets.
+    /// Returns the number of samples in the buckets above `bucket`.
     #[must_use]
     pub fn above(&self, bucket: u16) -> u64 {
         self.buckets
@@ -103,8 +103,8 @@ impl Batch {
         .for_each(|number| put(out, number));
         let mut previous = 0;
         for &(bucket, count) in &self.buckets {
-            // The lowest bit is 0 for a bucket with one sample, the most frequent case, and 1 if a
-            // count follows.
+            // The lowest bit of the written number is 0 if the bucket has one sample, which is the
+            // most frequent case. It is 1 if a count follows.
             put(
                 out,
                 u64::from(bucket - previous) << 1 | u64::from(count != 1),
@@ -335,7 +335,7 @@ impl Batches {
     }
 }
 
-/// The counts of one interval, summed over many series. A counter for each bucket takes 30 KB, so a
+/// The counts of one interval, summed over many series. Counters for all buckets take 30 KB, so a
 /// sum has counters only if it has many entries.
 #[derive(Default)]
 struct Sum {

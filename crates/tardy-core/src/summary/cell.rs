@@ -43,7 +43,7 @@ pub struct Cell {
     pub top: Top,
     /// Counts of the samples by interval of time.
     pub batches: Batches,
-    /// How the samples depend on each other, computed after the last one was added.
+    /// How the samples depend on each other, computed after the last sample was added.
     serial: Option<Serial>,
     /// Number of samples outside the requested window, plus skipped due times that miss it.
     pub misses: u64,
@@ -150,10 +150,11 @@ impl Cell {
         }
     }
 
-    /// Counts the due times that `sample` skipped, each with the latency that it would have had.
-    /// Without `expand`, only counts them. If due times were skipped because the work after the
-    /// wake-up took too long, the sample's latency does not explain them. Only an upper bound of
-    /// their latencies is then known, and the histogram stays uncorrected.
+    /// Counts the due times that `sample` skipped, each with the latency that it would have had. If
+    /// `expand` is false, counts the due times without their latencies. If due times were skipped
+    /// because the work after the wake-up took too long, the sample's latency does not explain
+    /// them. Only upper bounds of their latencies are then known, and these are counted in a
+    /// separate histogram.
     pub fn note_skipped(&mut self, sample: Sample, schedule: &Schedule, expand: bool) {
         self.skipped += u64::from(sample.skipped);
         if !expand {

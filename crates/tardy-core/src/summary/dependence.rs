@@ -2,12 +2,13 @@
 //! Bounds of percentiles and misses account for this dependence.
 //!
 //! The intervals of all series lie on one time line, so a disturbance of several CPUs at once
-//! counts as one event. A level is a value. Its dispersion is the variance of the numbers of
-//! samples above it in successive time intervals, compared with that of independent samples
-//! ([`tardy_statistics::dispersion`]). The far tail has few samples, so the extremal index is used
-//! there if it implies more clustering than the dispersion. An event of a kind that did not occur
-//! is assumed to hit each series once, and to last as long as the events that did occur, if those
-//! were numerous enough.
+//! counts as one event. A level is a threshold for values. The samples above it are counted in
+//! successive time intervals. The level's dispersion is the variance of these counts, divided by
+//! the variance that independent samples would have ([`tardy_statistics::dispersion`]). The far
+//! tail has few samples, so the extremal index is used there if it implies more clustering than the
+//! dispersion. An event may be of a kind that did not occur in the run. Such an event is assumed to
+//! hit each series once, and to last as long as the events that did occur, if these were numerous
+//! enough to show how long they last.
 
 use tardy_statistics::clustering::Clustering;
 
@@ -15,7 +16,8 @@ use crate::summary::batches::Batches;
 use crate::summary::cell::Cell;
 use crate::summary::serial::{CLUSTERS_MIN, Level, Serial, clusters_min, known, levels, of_misses};
 
-/// The extremal index is computed from this number of the largest samples of each series.
+/// Number of samples of each series from which the extremal index is computed. These are the
+/// largest samples.
 const TAIL_SAMPLES: f64 = 1000.0;
 
 /// How the samples of a set depend on each other.

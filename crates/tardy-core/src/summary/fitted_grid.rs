@@ -1,5 +1,6 @@
-//! Fits a grid of timer expiries to a periodic event whose due times are unknown. The grid is the
-//! line that is closest to the events, among all lines below them.
+//! Fits a grid of timer expiries to a periodic event whose due times are unknown. If the times of
+//! the events are plotted against the numbers of the expiries, the grid is a line: of all lines
+//! below the events, it is the closest one.
 //!
 //! An interval error is the difference between two successive latencies. Relative to the fitted
 //! grid, each event has a latency. This latency does not include any delay that all events share,

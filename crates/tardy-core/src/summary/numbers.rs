@@ -17,7 +17,8 @@ pub const PERCENTILES: [f64; 5] = [0.5, 0.99, 0.999, 0.9999, 0.999_99];
 pub struct Percentile {
     /// The fraction of samples at or below the percentile.
     pub probability: f64,
-    /// The value of the sample at that rank.
+    /// Value of the percentile: the smallest sample that has at least the fraction `probability` of
+    /// all samples at or below it.
     pub value_ns: i64,
     /// Lower end of the interval; absent if there are too few samples.
     pub lower_ns: Option<i64>,
@@ -64,7 +65,7 @@ pub struct Numbers {
     /// absent if there is no window.
     pub misses: Option<u64>,
     /// The smallest and the largest possible number of misses, if an import does not show which
-    /// samples missed; `misses` is then absent.
+    /// samples missed the window; `misses` is then absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misses_between: Option<(u64, u64)>,
     /// Number of skipped due times among the misses.

@@ -14,7 +14,7 @@ pub(super) const CLUSTERS_MIN: f64 = 20.0;
 /// would not show its drift.
 const CLUSTERS_MIN_OF_DRIFT: f64 = 60.0;
 
-/// A level: the samples above some value.
+/// A level is a threshold for values; this struct describes the samples above it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Level {
     /// The fraction of all samples that lie above the level.
@@ -30,8 +30,8 @@ pub struct Serial {
     pub(super) levels: Vec<Level>,
     pub(super) of_misses: Option<f64>,
     pub(super) of_tail: f64,
-    /// Number of successive samples that one event is assumed to affect if no such event occurred
-    /// in the run.
+    /// An event of a kind that did not occur in the run is assumed to affect this number of
+    /// successive samples.
     pub(super) size: f64,
     pub(super) is_assumed: bool,
 }
@@ -90,8 +90,8 @@ pub(super) fn of_misses(batches: &Stretches, freedom_min: usize) -> Option<f64> 
     )
 }
 
-/// Returns the dispersion at the levels that `chosen_buckets` selects, together with the required
-/// minimum degrees of freedom.
+/// Returns the levels that `chosen_buckets` selects, each with its dispersion, and the minimum
+/// number of degrees of freedom that the estimates had to have.
 pub(super) fn levels(batches: &Stretches) -> (Vec<Level>, usize) {
     let mut all = Batch::default();
     batches.iter().for_each(|(_, batch)| all.merge(batch));
@@ -100,7 +100,8 @@ pub(super) fn levels(batches: &Stretches) -> (Vec<Level>, usize) {
     for ((stratum, place), batch) in batches {
         let mut entries = batch.buckets().iter().rev().peekable();
         let mut above = 0;
-        // The buckets are in descending order, so one pass over the entries adds each of them once.
+        // Buckets and entries are both visited in descending order, so each entry is added only
+        // once.
         for (index, &bucket) in buckets.iter().enumerate().rev() {
             while let Some(&(_, count)) = entries.next_if(|&&(at, _)| at > bucket) {
                 above += u64::from(count);
@@ -133,8 +134,8 @@ pub(super) fn levels(batches: &Stretches) -> (Vec<Level>, usize) {
     (levels(FREEDOM_MIN), FREEDOM_MIN)
 }
 
-/// Returns the buckets next to certain ranks, in ascending order: to 1/2, 1/4, 1/8 and so on of the
-/// samples, counted from both ends.
+/// Returns the buckets next to certain ranks, in ascending order. The ranks are 1/2, 1/4, 1/8 and
+/// so on of the number of samples, counted both from the smallest and from the largest sample.
 fn chosen_buckets(all: &Batch) -> Vec<u16> {
     let mut cumulative: Vec<(u64, u16)> = Vec::with_capacity(all.buckets().len());
     let mut up_to = 0;

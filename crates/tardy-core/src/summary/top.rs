@@ -62,8 +62,8 @@ impl Top {
     /// less if they cluster; `None` if there are too few.
     ///
     /// Latencies equal to the threshold are left out. Only some of the samples with this latency
-    /// are stored. Which ones depends only on the order of the samples, so they would look like a
-    /// cluster.
+    /// are stored. The order of the samples alone decides which of them are stored, so they would
+    /// look like a cluster.
     #[must_use]
     pub fn extremal_index(&self, samples: u64) -> Option<f64> {
         let count = self

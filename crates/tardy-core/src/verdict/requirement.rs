@@ -1,8 +1,8 @@
 //! The requirement that a run must meet.
 //!
 //! Skipped periods have a separate limit: a user's loop with this period would have missed them. A
-//! deadline that is at most the period implies such a limit: no skipped period or, with `--misses`,
-//! at most that share of the periods.
+//! deadline that is at most the period implies such a limit: no period may be skipped or, if
+//! `--misses` allows a share of misses, at most the same share of the periods may be skipped.
 
 use serde::{Deserialize, Serialize};
 

@@ -130,8 +130,8 @@ fn stress(evidence: &Evidence) -> &'static str {
     }
 }
 
-/// Returns the part about skipped periods. Returns `None` if the user set no limit and the first
-/// part already counts every skipped period.
+/// Returns the part of the sentence about skipped periods; `None` if the user set no limit and the
+/// first part of the sentence already counts every skipped period.
 fn skipped(verdict: &Verdict, by_skipped: Outcome) -> Option<String> {
     let evidence = &verdict.evidence;
     let periods = |count: u64| {

@@ -4,8 +4,8 @@
 //! A skipped due time gets a latency only if the probe was still waiting for its late wake-up at
 //! that time. If the wake-up was in time but the work after it took too long, it is not known
 //! exactly when the probe was ready again. It is only known that the probe was ready before the
-//! first due time that was not skipped. The histogram then stays uncorrected, and verdicts use the
-//! upper bound that this gives.
+//! first due time that was not skipped. This gives upper bounds of the latencies. Verdicts use
+//! these bounds, and the histogram stays without the skipped due times.
 
 use super::Window;
 use crate::sample::Sample;
@@ -52,7 +52,7 @@ impl SkippedLateness {
         }
     }
 
-    /// Returns the latency of the first skipped due time plus one period.
+    /// Returns the sum of one period and the latency of the first skipped due time.
     #[must_use]
     pub fn latency(self) -> Nanos {
         match self {

@@ -19,7 +19,8 @@ use super::process::{MadeRun, Process};
 
 /// The percentiles whose bounds are checked.
 pub(crate) const PERCENTILES: [f64; 4] = [0.5, 0.99, 0.999, 0.9999];
-/// The fraction of samples that miss the first of the two deadlines.
+/// The misses of each run are counted for two deadlines. This fraction of the samples misses the
+/// first one.
 pub(crate) const SHARE_SEEN: f64 = 1e-3;
 const PERIOD: i64 = 1_000_000;
 /// Number of samples in a chunk. The recorder writes a chunk every 125 ms, and the rate is 1 kHz.
@@ -34,10 +35,10 @@ pub(crate) struct Tally {
     pub(crate) unbounded: u32,
     /// Number of runs in which the bound held.
     pub(crate) held: u32,
-    /// Distances from the true value, summed over the runs that have both bounds. The first number
-    /// is for the bound, the second for the exact bound.
+    /// Distances of the bound and of the exact bound from the true value, each summed over the runs
+    /// that have both bounds.
     pub(crate) excess: (f64, f64),
-    /// Sum of the bounds, and sum of the exact bounds.
+    /// Sum of the bounds and sum of the exact bounds, over the same runs.
     pub(crate) bounds: (f64, f64),
 }
 

@@ -38,8 +38,8 @@ fn count(process: Process, cpus: u64, length: usize, runs: u64) -> BoundTally {
     })
 }
 
-/// Fails if a bound holds in fewer than 54 of 60 runs. This limit reveals most kinds of bounds that
-/// hold in at most 85 % of runs.
+/// Fails if a bound holds in fewer than 54 of 60 runs. A kind of bound that holds in at most 85 %
+/// of all runs usually fails this test.
 #[test]
 fn bounds_hold_however_samples_depend_on_each_other() {
     for process in Process::ALL {
@@ -51,8 +51,9 @@ fn bounds_hold_however_samples_depend_on_each_other() {
                 .chain(&counted.misses)
                 .chain(&counted.misses_lower)
             {
-                // The test rarely fails by chance: at most 53 of 60 bounds hold with a probability
-                // of 0.07 % if the true coverage is 97.5 %, and of 3 % if it is 95 %.
+                // The test rarely fails by chance. If the true coverage is 97.5 %, the probability
+                // that at most 53 of 60 bounds hold is 0.07 %; if the true coverage is 95 %, it is
+                // 3 %.
                 assert!(
                     tally.coverage() > 0.89,
                     "{process:?} on {cpus}: {counted:?}"

@@ -4,14 +4,14 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use statrs::function::erf::erfc;
 
-/// Selects how the latencies of a run are generated. The CPUs are independent, except for what the
-/// description of a kind calls common.
+/// Selects how the latencies of a run are generated. The latencies of different CPUs are
+/// independent, except where the description of a kind mentions all CPUs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Process {
     /// Independent log-normal latencies.
     Independent,
-    /// Log-normal latencies from a Gaussian process in which each value keeps this share of the
-    /// previous one.
+    /// Log-normal latencies from an autoregressive Gaussian process: each normal value is this
+    /// number times the previous one, plus new noise.
     Autoregressive(f64),
     /// Gumbel latencies in clusters, with an extremal index of 0.25: each value is the larger of a
     /// new value and the decayed previous value.
@@ -78,8 +78,8 @@ impl Process {
         high
     }
 
-    /// Returns a limit that is rarely exceeded: by 2 of `length` samples on average, or by stalls
-    /// alone.
+    /// Returns a limit that samples rarely exceed. If the process has stalls, only stalls exceed
+    /// it; otherwise 2 of `length` samples do, on average.
     pub(crate) fn rare_limit(self, length: usize) -> f64 {
         match self {
             Self::CommonStalls(_) => 400_000.0,
@@ -233,7 +233,7 @@ mod tests {
             }
             let shares = above.map(|above| above as f64 / samples as f64);
             // The 800,000 samples carry at least as much information as 3,000 independent ones, so
-            // the standard deviations are at most 0.009 and 0.002.
+            // the standard deviations of the two shares are at most 0.009 and 0.002, respectively.
             assert!(
                 (shares[0] - 0.5).abs() < 0.03 && (shares[1] - 0.01).abs() < 0.004,
                 "{process:?} {shares:?}"

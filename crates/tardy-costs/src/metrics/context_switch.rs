@@ -110,7 +110,7 @@ struct Ring {
     processes: u64,
     out: PipeWriter,
     back: PipeReader,
-    /// Pipes that this process alone writes and reads, for the cost without switches.
+    /// Pipes that only this process writes to and reads from, to measure the cost without switches.
     alone: Vec<(PipeReader, PipeWriter)>,
     memory: Vec<AtomicU64>,
     _peers: Vec<Peer>,
@@ -154,8 +154,8 @@ fn memory(kib: usize) -> Vec<AtomicU64> {
         .collect()
 }
 
-/// Reads every word on each call. If the words were plain, a compiler could compute the sum of
-/// unchanged words only once in one process, and each time in another.
+/// Reads every word on each call, because the words are atomic. If they were plain integers, the
+/// compiler could compute the sum only once in one of the processes, and on each call in another.
 fn read(memory: &[AtomicU64]) {
     black_box(memory.iter().fold(0, |sum: u64, word| {
         sum.wrapping_add(word.load(Ordering::Relaxed))
@@ -187,8 +187,8 @@ impl Ring {
 }
 
 impl Work for Ring {
-    /// Runs whole rounds of the ring, and as many rounds without switches. Returns the difference
-    /// of their times, scaled to the requested number of switches.
+    /// Runs whole rounds of the ring, and the same number of rounds without switches. Returns the
+    /// difference between the two times, scaled to the requested number of switches.
     fn run(&mut self, operations: u64) -> io::Result<Nanos> {
         let turns = operations.div_ceil(self.processes);
         let (mut took, mut left) = (0, turns);

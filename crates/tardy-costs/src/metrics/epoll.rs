@@ -1,4 +1,4 @@
-//! Calls epoll_pwait2(2) to ask which of 100 connections have something to read, as servers do.
+//! Asks, as servers do, which of 100 connections have something to read: epoll_pwait2(2).
 
 use std::hint::black_box;
 use std::io;

@@ -125,8 +125,8 @@ impl ContendedLock {
         let body = move |is_over: &AtomicBool| {
             while !is_over.load(Ordering::Relaxed) {
                 if !wanted.load(Ordering::Acquire) {
-                    // Between trials, this thread leaves the lock to the other thread, and also the
-                    // CPU that both share.
+                    // Both threads run on the same CPU. Between trials, this thread leaves the lock
+                    // and the CPU to the other thread.
                     std::thread::yield_now();
                     continue;
                 }

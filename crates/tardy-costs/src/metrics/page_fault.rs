@@ -36,10 +36,10 @@ pub(super) const NEW: Metric = Metric {
 };
 
 const PAGES: usize = FILE_BYTES / PAGE_BYTES;
-/// Distance between two touched pages. The number of pages is a power of two. The distance is odd
-/// and therefore coprime to it, so the steps visit each page once.
+/// Distance, in pages, from a touched page to the next touched page. The distance is odd and the
+/// number of pages is a power of two, so each page is visited once.
 const STRIDE: usize = 6_151;
-/// Number of pages of new memory that are touched at a time.
+/// Maximum number of pages in one mapping of new memory, which is touched and then unmapped.
 const NEW_PAGES: usize = 1024;
 
 struct FilePages {

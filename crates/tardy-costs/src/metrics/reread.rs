@@ -1,4 +1,5 @@
-//! Rereads a file in the page cache and sums its content, by read(2) and through a mapping.
+//! Rereads a file that is in the page cache, and adds up its content. One metric reads the file
+//! with read(2), the other through a mapping.
 
 use std::fs::File;
 use std::hint::black_box;

@@ -1,8 +1,8 @@
 //! Asks which of 100 descriptors are ready: select(2) on descriptors of a file, and of a TCP
 //! connection.
 //!
-//! As in LMbench, all descriptors are copies of one (dup(2)). With 100 different sockets, the
-//! metric would measure how they fill the cache.
+//! As in LMbench, all descriptors are copies of a single descriptor (dup(2)). With 100 different
+//! sockets, the metric would measure how they fill the cache.
 
 use std::fs::File;
 use std::hint::black_box;

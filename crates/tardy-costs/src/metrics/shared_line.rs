@@ -1,5 +1,5 @@
-//! Lets two CPUs write a cache line alternately. Each CPU spins until its turn. This cost is part
-//! of every contended lock and counter.
+//! Lets two CPUs write a cache line alternately. Each CPU spins until its turn. The time that the
+//! line takes to move to the other CPU is part of the cost of every contended lock and counter.
 
 use std::hint::spin_loop;
 use std::io;

@@ -1,5 +1,6 @@
-//! Uses timers that never fire. One metric makes, arms and deletes a timer each time. The other
-//! metric arms and cancels the same timer again and again.
+//! Measures the cost of timers that never fire, with two metrics. `timer-create` makes, arms and
+//! deletes a new timer in each repetition. `timer-cancel` arms and cancels the same timer in each
+//! repetition.
 
 use tardy_core::units::Nanos;
 use tardy_run::cost::{CacheState, Group};

@@ -1,8 +1,8 @@
 //! Makes the smallest program of each architecture, which is an ELF file without libraries that
 //! only exits with code 0.
 
-/// Load address of the program. Any address works that is above the lowest address that may be
-/// mapped.
+/// Load address of the program. The kernel forbids mappings at very low addresses; any higher
+/// address works.
 const LOADED_AT: u64 = 0x40_0000;
 const HEADER_BYTES: u16 = 64;
 const SEGMENT_BYTES: u16 = 56;
@@ -45,7 +45,8 @@ fn executable(machine: u16, code: &[u8]) -> Vec<u8> {
     half(&[2, machine, 1, 0]);
     let mut words =
         |values: &[u64]| image.extend(values.iter().flat_map(|value| value.to_le_bytes()));
-    // Entry point, the position of the segment's header directly after this one, and no sections.
+    // The entry point; the position of the segment's header, which directly follows this header;
+    // and 0, because there are no sections.
     words(&[LOADED_AT + code_at, u64::from(HEADER_BYTES), 0]);
     let mut half =
         |values: &[u16]| image.extend(values.iter().flat_map(|value| value.to_le_bytes()));

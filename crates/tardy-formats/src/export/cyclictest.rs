@@ -14,7 +14,8 @@ use super::run::{ExportedRun, ExportedSeries};
 /// Minimum that cyclictest prints for a thread without samples.
 const NO_MINIMUM: i64 = 1_000_000;
 
-/// A thread with its number, counted from 0 as in cyclictest.
+/// A thread of the run. Threads are numbered from 0 in the order in which they are given, as in
+/// cyclictest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thread {
     /// The thread's probe. Together with `cpu`, it identifies the thread's series in the run.
@@ -177,8 +178,8 @@ impl CyclictestRun {
         })
     }
 
-    /// Returns the final line of each thread, as `-q` prints them. Where cyclictest prints a
-    /// thread's number, these lines have the number of the process.
+    /// Returns the final line of each thread, as `-q` prints them. cyclictest prints the kernel's
+    /// ID of each thread in its line; these lines have the ID of the process instead.
     #[must_use]
     pub fn summary(&self) -> String {
         let width = if self.unit == Unit::Nanos { 8 } else { 5 };

@@ -1,10 +1,10 @@
 //! Writes percentiles in the format of HdrHistogram's plotters: value in us, share of samples at or
 //! below the value, their number, and 1/(1-share).
 //!
-//! The share rises in steps: five steps halve the remaining distance to 100 %, and the next steps
-//! are half as large. This format has exact values, while HdrHistogram writes the ends of its
-//! buckets. The last line states the buckets that HdrHistogram needs for three significant digits.
-//! Source: HdrHistogram, `outputPercentileDistribution`.
+//! The share rises in steps. Five equal steps cover half of the remaining distance to 100 %, and
+//! the next five are half as large. This format has exact values, while HdrHistogram writes the
+//! ends of its buckets. The last line states the buckets that HdrHistogram needs for three
+//! significant digits. Source: HdrHistogram, `outputPercentileDistribution`.
 
 use std::io::Write;
 
@@ -14,7 +14,7 @@ use tardy_statistics::moments::Moments;
 use super::run::ExportedRun;
 use super::{ExportError, Exporter, Options};
 
-/// Number of percentiles listed each time the remaining distance to 100 % halves
+/// Number of steps in which the remaining distance to 100 % halves
 /// (`percentileTicksPerHalfDistance` of HdrHistogram).
 const STEPS_A_HALF: f64 = 5.0;
 const SUB_BUCKETS: i64 = 2048;

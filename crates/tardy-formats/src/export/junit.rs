@@ -1,5 +1,5 @@
-//! Writes a run as JUnit XML. The tests check that the deadline was met, that every due time is
-//! accounted for, and that the set-up was as planned.
+//! Writes a run as JUnit XML. Its test cases state whether the deadline was met, whether every due
+//! time is accounted for, and whether the set-up was as planned.
 
 use std::io::Write;
 

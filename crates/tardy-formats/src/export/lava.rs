@@ -1,8 +1,9 @@
 //! Writes the signals that LAVA reads from the console: a test set for the run, test cases for the
 //! verdicts and for the accounting, and one for each metric.
 //!
-//! The format prints the signals itself, so LAVA's helper `lava-test-case` is not needed (source:
-//! its documentation). A maximum beyond the deadline fails; every other metric passes.
+//! The output contains the signals themselves, so LAVA's helper `lava-test-case` is not needed
+//! (source: LAVA's documentation). The test case of a maximum beyond the deadline fails; the test
+//! cases of all other metrics pass.
 
 use std::io::Write;
 

@@ -210,8 +210,8 @@ impl ExportedSeries {
             .map_or_else(String::new, |CpuId(cpu)| cpu.to_string())
     }
 
-    /// Returns, for an unbound probe with several threads, the number of the series' thread as
-    /// text; empty otherwise.
+    /// If the probe has several unbound threads, returns the number of the series' thread as text;
+    /// otherwise returns an empty text.
     #[must_use]
     pub fn copy_text(&self) -> String {
         self.descriptor

@@ -159,7 +159,8 @@ fn read(
             return Err(source.expected(table.last_line, expected, "the end of the file"));
         }
         let min = signed(minima[thread], max);
-        // A mean below the minimum is invalid, and so is a mean of 0 with negative values (NuttX).
+        // A mean below the minimum is invalid. A mean of 0 is invalid, too, if there are negative
+        // values (NuttX).
         let is_counted = |mean: i64| samples > 0 && mean >= min && (mean != 0 || min >= 0);
         let mean = value("Avg Latencies", thread).filter(|&mean| is_counted(mean));
         counted.stated = StatedTotals {
@@ -227,8 +228,8 @@ impl Table {
     }
 }
 
-/// Corrects a minimum that exceeds the maximum because a negative number was printed as unsigned,
-/// in 32 bits.
+/// Corrects a minimum that exceeds the maximum because a negative number was printed as an unsigned
+/// number of 32 bits.
 fn signed(min: i64, max: i64) -> i64 {
     if min > max && (1 << 31..1 << 32).contains(&min) {
         min - (1 << 32)

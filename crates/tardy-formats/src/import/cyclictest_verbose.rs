@@ -44,8 +44,8 @@ const LINE_BYTES_MAX: usize = 4096;
 /// Number of samples that cyclictest's ring holds for each thread (`VALBUF_SIZE`).
 const RING: usize = 16_384;
 /// If this many successive values equal the values 16,384 cycles later, the ring was overwritten
-/// before it was read. This rule applies only if an eighth of the values differ from their
-/// predecessor.
+/// before it was read. This rule applies only if the values change: at least an eighth of this
+/// number must differ from their predecessors.
 const ALIASED_MIN: u32 = 512;
 /// Maximum number of samples that are held back until their unit is known.
 const HELD_MAX: usize = 4096;
@@ -594,7 +594,7 @@ impl Cursor<'_> {
         let mut value = 0_u64;
         let mut digits = 0;
         while let [digit @ b'0'..=b'9', rest @ ..] = self.bytes {
-            // A number of nineteen digits cannot overflow.
+            // Every number of up to nineteen digits fits into 64 bits.
             if digits == 19 {
                 return None;
             }

@@ -29,7 +29,8 @@ pub(super) struct InOrder<'a> {
     step: i64,
     due: i64,
     has_times: bool,
-    /// The largest power of ten, in ns, that divides all values and is at most the file's unit.
+    /// The resolution of the values so far: the largest power of ten, in ns, that divides all of
+    /// them. It is at most the file's unit.
     resolution: i64,
 }
 
@@ -97,7 +98,7 @@ impl<'a> InOrder<'a> {
         self.due == 0
     }
 
-    /// Closes the series, and returns the run with notes on missing content of the file.
+    /// Closes the series, and returns the run with notes on the information that the file lacks.
     pub(super) fn close(self, tool: &str) -> ImportedRun {
         self.sink.state(
             self.series,

@@ -45,8 +45,8 @@ pub(super) const CSV: Format = Format {
 const RECORD_BYTES: usize = 28;
 /// Number of samples of a thread from which unit and period are derived.
 const LEARNT_FROM: usize = 1_000;
-/// For ns to be chosen, due times must be this many times more regular in ns than in us. For us,
-/// half of this factor is enough.
+/// The unit is ns only if the due times computed with ns are more than this many times as regular
+/// as those computed with us. For us, half of this factor is enough.
 const CLEARLY: i64 = 4;
 const THREADS_MAX: u32 = CPU_MAX + 1;
 
@@ -88,7 +88,7 @@ impl Row {
         })
     }
 
-    /// Returns the due time that follows if the value is in `unit`; `None` if no monotonic clock
+    /// Returns the due time, computed as if the value were in `unit`; `None` if no monotonic clock
     /// can have shown that time.
     fn due(&self, unit: i64) -> Option<i64> {
         let latency = self

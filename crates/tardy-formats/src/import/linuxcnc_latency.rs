@@ -62,7 +62,7 @@ fn parse(line: &str) -> Option<Line> {
     .filter(|_| is_whole(&rest))
 }
 
-/// Returns the number after `key`, in ns. Versions write the unit as us, uS and µs.
+/// Returns the number after `key`, in ns. Different versions write the unit as us, uS or µs.
 fn value(text: &str, key: &str) -> Option<i64> {
     let (_, behind) = text.split_once(key)?;
     let end = behind.find(['u', 'µ'])?;

@@ -307,7 +307,7 @@ impl Number {
         })
     }
 
-    /// Converts a value to ns. If the value is not a time, the error describes it.
+    /// Converts a value to ns. If the value is not a time, the error describes the value.
     fn nanos(self, bytes: &[u8], unit: Unit) -> Result<i64, String> {
         // The least significant byte comes first; the rest of the word is filled with the sign, or
         // with zeros.

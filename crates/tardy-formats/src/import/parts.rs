@@ -48,7 +48,7 @@ impl Cut {
     }
 }
 
-/// Formats a list such as `1, 45 and 99`, of line numbers from 1.
+/// Formats line numbers, counted from 1, as a list such as `1, 45 and 99`.
 fn listed(begins: &[usize]) -> String {
     let numbers: Vec<String> = begins.iter().map(|line| (line + 1).to_string()).collect();
     match numbers.split_last() {

@@ -13,7 +13,8 @@ enum Sign {
     Anywhere(&'static str),
 }
 
-/// The sign of a file, what the file is or which tool wrote it, and why the file is refused.
+/// For each kind of file that is refused: a sign by which it is recognised, a name for it or for
+/// the tool that wrote it, and the reason for the refusal.
 const KNOWN: &[(Sign, &str, &str)] = &[
     (
         Sign::Magic(b"PERFILE2"),
@@ -140,7 +141,8 @@ pub(super) fn find(head: &[u8], text: &str) -> Option<(&'static str, &'static st
     first(KNOWN, head, text)
 }
 
-/// Returns the tool and the reason, for a file in which no format is recognised.
+/// Returns the tool that wrote an incomplete file, and why the file is refused; for files in which
+/// no format is recognised.
 pub(super) fn find_incomplete(text: &str) -> Option<(&'static str, &'static str)> {
     first(INCOMPLETE, &[], text)
 }
@@ -162,7 +164,8 @@ fn first(
     Some((found.1, found.2))
 }
 
-/// A table that may hold counts. The table is only read if the user names its format.
+/// The name for a table that may be a histogram, and the reason for its refusal. tardy reads such a
+/// table only if the user names its format.
 pub(super) const HISTOGRAM: (&str, &str) = (
     "a table whose columns look like counts of a histogram",
     "a count is not a latency; give --as values if the numbers are latencies",

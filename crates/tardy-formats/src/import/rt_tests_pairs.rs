@@ -264,7 +264,7 @@ fn read_text(
     Ok(imported)
 }
 
-/// Returns the tool that the lines above the first pair name, if they name only one.
+/// Returns the tool, if the lines above the first pair name exactly one.
 fn named(text: &str) -> Option<&'static str> {
     let above = text.lines().take_while(|line| head(line).is_none());
     let words: Vec<&str> = above.flat_map(str::split_whitespace).collect();

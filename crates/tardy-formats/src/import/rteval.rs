@@ -2,11 +2,11 @@
 //! per core. rteval 1 has cyclictest's element below the root, with cyclictest's command line as
 //! text; later versions have it below `Measurements`.
 //!
-//! Caution: rteval states the highest non-empty bucket as the maximum, so samples beyond it
-//! appear in no number, or only in the count of samples. If cyclictest stopped at a latency (-b),
-//! that latency is listed next to the cores. For timerlat, rteval merges interrupt, thread and user
-//! latencies into one distribution. Source: rteval, rteval/modules/measurement/cyclictest.py and
-//! timerlat.py; for rteval 1, rteval/cyclictest.py.
+//! Caution: rteval states the highest non-empty bucket as the maximum, even if larger samples lie
+//! beyond the histogram. These larger samples appear in no number, or only in the count of samples.
+//! If cyclictest stopped at a latency (-b), that latency is listed next to the cores. For timerlat,
+//! rteval merges interrupt, thread and user latencies into one distribution. Source: rteval,
+//! rteval/modules/measurement/cyclictest.py and timerlat.py; for rteval 1, rteval/cyclictest.py.
 
 use roxmltree::{Document, Node, ParsingOptions};
 use tardy_core::units::Nanos;

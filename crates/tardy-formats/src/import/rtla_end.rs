@@ -19,7 +19,8 @@ pub(super) fn reports_missed_events(line: &str) -> bool {
     line.contains(MISSED)
 }
 
-/// Returns why rtla may have missed its largest latency: it missed events of the kernel.
+/// If rtla reports that it missed events of the kernel, returns a text that states this as the
+/// reason why the largest latency may be unknown.
 pub(super) fn maximum_unsure(text: &str) -> Option<String> {
     let (share, _) = text.lines().find_map(|line| line.split_once(MISSED))?;
     let share = share.trim().trim_end_matches(" of");
@@ -50,7 +51,8 @@ pub(super) fn apply(text: &str, series: &mut [BucketSeries]) -> Vec<String> {
 fn raise(series: &mut [BucketSeries], probe: &str, cpu: Option<u32>, value: i64) -> Option<String> {
     let of_hit = |counted: &&mut BucketSeries| counted.probe == probe && counted.cpu == cpu;
     let stated = &mut series.iter_mut().find(of_hit)?.stated;
-    // The table has whole units, rounded down, so a smaller difference does not contradict it.
+    // The table rounds down to whole units, so a latency less than one unit above the table's
+    // maximum does not contradict the table.
     let max = stated.max_ns?;
     let is_above = value >= max.get().saturating_add(stated.resolution_ns.get());
     is_above.then(|| {

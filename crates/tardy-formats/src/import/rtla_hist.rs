@@ -123,7 +123,8 @@ fn read(
     let (mut last_line, mut names_length, mut last_length) = (0, 0, 0);
     let mut is_over = false;
     for (line, text) in lines(&text) {
-        // Skips the sums over all CPUs, and all lines after a stop.
+        // Skips reports of missed events, and all lines from the sums over all CPUs, or from a
+        // stop, to the end.
         is_over |= rtla_end::is_end(&text);
         if is_over || rtla_end::reports_missed_events(&text) {
             continue;

@@ -3,8 +3,8 @@
 //! thread and the return to user space each become a separate probe, as in `timerlat hist`. The
 //! table is printed repeatedly; the last one counts.
 //!
-//! Caution: `COUNT` counts the interrupts, so a row with 0 may still have a latency of the
-//! thread. The line `ALL` includes CPUs whose rows were removed, but its count is rounded and
+//! Caution: `COUNT` counts the interrupts, so a row whose count is 0 may still have a latency of
+//! the thread. The line `ALL` includes CPUs whose rows were removed, but its count is rounded and
 //! wraps. Source: Linux, tools/tracing/rtla/src/timerlat_top.c.
 
 use std::collections::BTreeMap;
@@ -157,8 +157,8 @@ fn read(
     Ok(imported)
 }
 
-/// Parses the minimum, mean and maximum of a part. If the count is 0, the values imply a minimum
-/// number of samples.
+/// Parses the minimum, mean and maximum of a part. If the count is 0, the number of samples is the
+/// smallest that these values allow.
 fn stated(count: Option<u64>, values: [&str; 3], unit: Unit) -> StatedTotals {
     let [min_ns, mean, max_ns] = values.map(|value| nanos(value, unit).map(Nanos));
     let least = u64::from(max_ns.is_some()) + u64::from(min_ns < max_ns);

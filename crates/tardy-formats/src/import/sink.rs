@@ -188,9 +188,10 @@ impl BucketSeries {
             .mean_ns
             .is_none_or(|stated| (mean - stated).abs() <= unit + unknown);
         if samples > 0.0 && unknown < unit && agrees {
-            // One of the samples beyond the buckets is the maximum. The other samples beyond the
-            // buckets may lower the mean, as far as this agrees with the stated mean, which is
-            // truncated towards 0.
+            // One of the samples beyond the buckets is the maximum. The others were counted at the
+            // maximum but may be smaller, so the computed mean may be too high. If they can explain
+            // the difference, the mean becomes the nearest value that agrees with the stated mean,
+            // which is truncated towards 0.
             let others = overflow.0.saturating_sub(1) as f64 / (overflow.0.max(1) as f64);
             let within = |stated: f64| {
                 let least = if stated < 0.0 { stated - unit } else { stated };
@@ -383,9 +384,9 @@ fn number_anew(series: &mut [BucketSeries], imported: &mut ImportedRun) {
     }
 }
 
-/// Returns the samples that `total` counts and `parts` do not, because rows were omitted; `None` if
-/// the parts account for the whole total. If the total has no count, one sample is assumed for the
-/// maximum.
+/// Returns the totals of those samples that `total` covers but `parts` do not, because rows were
+/// omitted; `None` if there are no such samples. If the counts show none, but the maximum of
+/// `total` exceeds the maxima of all parts, one such sample is assumed.
 pub(super) fn missing_from_rows(
     total: &StatedTotals,
     parts: &[StatedTotals],
@@ -414,8 +415,8 @@ pub(super) fn missing_from_rows(
     })
 }
 
-/// Name of the quantity for wake-up latencies. [`descriptor`] treats quantities other than this
-/// one, [`ROUND_TRIP`] and [`INTERVAL_ERROR`] as gaps.
+/// Name of the quantity for wake-up latencies. [`descriptor`] treats all quantities as gaps, except
+/// this one, [`ROUND_TRIP`] and [`INTERVAL_ERROR`].
 pub(super) const LATENCY: &str = "latency";
 
 /// Name of the quantity for times from the cause of an event to the answer.
@@ -431,7 +432,8 @@ pub(super) const EXTREMES_NOTE: &str = "only extremes and mean are known: there 
 pub(super) const UNCOUNTED_NOTE: &str =
     "the number of samples is unknown: only the smallest and the largest sample are counted";
 
-/// Returns the note for [`BucketSeries::count_at_ends`].
+/// Returns a note which states that the samples of buckets of this width were counted at the ends
+/// of the buckets ([`BucketSeries::count_at_ends`]).
 pub(super) fn wide_note(width: i64) -> String {
     format!(
         "buckets are up to {} wide: a sample gets the value at the end of its bucket, or the \

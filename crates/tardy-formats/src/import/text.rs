@@ -59,7 +59,7 @@ pub(super) fn head_lines(head: &[u8]) -> Vec<&str> {
     text.lines().collect()
 }
 
-/// The expected content, for errors about a time.
+/// The text that errors about a time state as the expected content.
 pub(super) const NEAR_TIME: &str = "a time below 2^62 ns, which is 146 years";
 
 /// Returns whether readers of runs accept the time, in ns.

@@ -2,14 +2,14 @@
 //! with -N. If the two are confused, a machine seems 1000 times worse or better than it is, so only
 //! conclusive evidence counts.
 //!
-//! Typical values below 1000 are us, because no wake-up takes less than 1 us. Typical values above
-//! the interval are ns, because if they were us, most wake-ups would be later than the next due
-//! time. Between these limits both units are possible, and the tool asks for the unit.
+//! Typical values below 1000 are in us, because no wake-up takes less than 1 us. Typical values
+//! above the interval are in ns, because if they were in us, most wake-ups would come after the
+//! next due time. Between these limits both units are possible, and the tool asks for the unit.
 
 use super::{ImportError, Settings, Source, Unit};
 
-/// Values below this one are in us. As ns, they would be below 1 us, and no wake-up is that fast;
-/// as us, they are below 1 ms, as nearly all wake-ups are.
+/// Values below this one are in us. In ns, they would be below 1 us, and no wake-up is that fast.
+/// In us, they are below 1 ms, like nearly all wake-ups.
 const DIVIDE: i64 = 1_000;
 
 /// The typical value of a thread in the file's unit, and its interval in us.
@@ -64,7 +64,7 @@ fn told(typical: &[TypicalValue]) -> Option<UnitChoice> {
             note: Some(note.to_owned()),
         });
     }
-    // If these values were us, most wake-ups would be later than the next due time.
+    // If these values were in us, most wake-ups would come after the next due time.
     let is_beyond = |typical: &TypicalValue| {
         typical
             .interval_us
@@ -102,7 +102,8 @@ mod tests {
         // The unit is ambiguous: the machine may be a slow emulator, or a fast machine with a long
         // interval.
         assert_eq!((of(&[(4_000, 10_000)]), of(&[(4_000, 0)])), (None, None));
-        // One of several threads is usually late.
+        // The typical value of the second thread exceeds its interval, because this thread is
+        // usually late. The first thread still reveals the unit.
         assert_eq!(
             (of(&[(900, 500), (5_000, 500)]), of(&[])),
             (Some(Unit::Us), Some(Unit::Us))

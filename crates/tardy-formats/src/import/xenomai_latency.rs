@@ -5,9 +5,9 @@
 //! of all samples, and `min` and `max` of each second's extremes.
 //!
 //! Caution: RTAI has other columns, so its mean is at the position of Xenomai's maximum. The file
-//! lacks the width of the buckets, and the last one contains all larger values. Buckets hold
-//! absolute values, so early wake-ups look late. Overruns are skipped periods. klatency does not
-//! print one line per second. latmus with a GPIO measures a round trip. Source: Xenomai,
+//! does not state the width of the buckets. The last bucket contains all larger values. Buckets
+//! hold absolute values, so early wake-ups look late. Overruns are skipped periods. klatency does
+//! not print one line per second. latmus with a GPIO measures a round trip. Source: Xenomai,
 //! testsuite/latency/latency.c; libevl, benchmarks/latmus.c; RTAI,
 //! testsuite/kern/latency/display.c.
 
@@ -52,7 +52,7 @@ struct Tool {
     name: &'static str,
     probe: &'static str,
     unit: Unit,
-    /// Examples of a data line and of a line for the whole run, for messages.
+    /// Examples of a data line and of a line for the whole run, which error messages quote.
     examples: [&'static str; 2],
 }
 
@@ -475,7 +475,8 @@ impl Statements {
         })
     }
 
-    /// Returns whether the mean of the buckets is about the stated mean if buckets are 1 us wide.
+    /// Returns whether the mean of the buckets, computed with a width of 1 us, is close to the
+    /// stated mean.
     fn has_usual_buckets(&self) -> bool {
         let samples = self
             .buckets

@@ -244,8 +244,8 @@ impl Plot {
     }
 }
 
-/// Parses a line such as `12 9876` into the bucket's name, converted to ns, and its count, and
-/// whether a `+` follows the name, as in `199+ 3`.
+/// Parses a line such as `12 9876` or `199+ 3`. Returns the bucket's name, converted to ns; its
+/// count; and whether a `+` follows the name.
 fn row(text: &str) -> Option<((i64, i64), bool)> {
     let (name, count) = text.split_once(' ')?;
     let is_open = name.ends_with('+');

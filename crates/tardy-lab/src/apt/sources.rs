@@ -27,8 +27,8 @@ pub struct Source {
     pub suites: Vec<String>,
     /// Components, separated by blanks.
     pub components: String,
-    /// Other options of the entry, such as `Signed-By`, which are copied unchanged. A key that is
-    /// written in the entry itself keeps its line breaks.
+    /// Other options of the entry, such as `Signed-By`, which are copied unchanged. A signing key
+    /// that is written in the entry itself keeps its line breaks.
     pub options: Vec<(String, String)>,
 }
 

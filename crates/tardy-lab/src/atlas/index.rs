@@ -64,8 +64,8 @@ impl Index {
     /// # Errors
     /// Returns an error if a file for the guests cannot be read.
     pub fn new(grid: Grid, qemu: &Qemu, cells: &Cells<'_>) -> io::Result<Self> {
-        // The initial file system contains only what the guest needs of the job before the
-        // snapshot, and this is the same for all loads.
+        // The initial file system contains only the part of the job that the guest needs before the
+        // snapshot. This part is the same for all loads.
         let any_load = grid.loads.first().map_or("", String::as_str);
         let initramfs = initramfs::digest(
             cells.binary,

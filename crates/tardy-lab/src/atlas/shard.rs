@@ -1,4 +1,5 @@
-//! When several machines share an atlas: the part that one of them makes.
+//! Divides an atlas into parts, so that several machines can share the work. Each machine makes one
+//! part.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +13,7 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// The whole atlas, as the only part.
+    /// The only part of an undivided atlas.
     pub const WHOLE: Self = Self { part: 0, of: 1 };
 
     /// Returns whether the group with this index (from 0) belongs to this part.

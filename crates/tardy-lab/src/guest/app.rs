@@ -1,9 +1,9 @@
 //! Runs and measures a user's program in the guest. The program's output and exit status are stored
 //! separately from those of the process that measures the program.
 //!
-//! A program to be measured by `tardy attach` is started by the first process. If the program makes
-//! the calls of include/tardy.h, `tardy run` starts it through a launcher, which redirects the
-//! program's output to the same files.
+//! If `tardy attach` measures the program, the guest's first process starts it. If the program
+//! makes the calls of include/tardy.h, `tardy run` measures it and starts it through a launcher. In
+//! both cases, the program's output goes to the same files.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -23,7 +23,7 @@ use crate::boot::{STDERR_NAME, STDOUT_NAME};
 use crate::guest_job::{APP_FOLDER, APP_NAME, App, AppCommand, Ending, GuestJob, OUTPUT_FOLDER};
 use crate::packing::PATH;
 
-/// The first argument by which this binary knows that it is the launcher.
+/// The first argument of this binary when it runs as the launcher.
 const LAUNCH: &str = "launch-for-guest";
 /// Exit code of `tardy attach` if the process to be measured does not exist.
 const NO_PROCESS: i32 = Exit::Usage as i32;
@@ -117,8 +117,8 @@ fn set_up(command: &mut Command, app: &AppCommand) -> io::Result<()> {
         .args(&app.arguments)
         .env("PATH", PATH)
         .env("TERM", "linux")
-        // The variable is set as a shell sets it, because some programs use it to find their own
-        // file.
+        // A shell sets this variable to the program's path, too, and some programs use it to find
+        // their own file.
         .env("_", &app.path)
         .current_dir(&app.folder)
         .stdout(log(STDOUT_NAME)?)
@@ -157,15 +157,15 @@ pub(super) fn keep_output() -> io::Result<()> {
     fs::rename(APP_FOLDER, Path::new(OUTPUT_FOLDER).join(APP_NAME))
 }
 
-/// Returns the command by which `tardy run` starts the program of the job in a guest.
+/// Returns the command with which `tardy run` starts the user's program in a guest.
 #[must_use]
 pub fn launcher(app: &AppCommand) -> Vec<String> {
     let app = serde_json::to_string(app).expect("a command can always be written as JSON");
     vec!["/init".to_owned(), LAUNCH.to_owned(), app]
 }
 
-/// If this process is the launcher, starts the program of [`launcher`] and waits for it. If the
-/// launcher gets SIGTERM, it ends, and the program ends with it.
+/// If this process is the launcher, starts the program that was passed to [`launcher`], and waits
+/// for its end. If the launcher gets SIGTERM, it ends, and the program ends with it.
 ///
 /// # Errors
 /// Returns an error if the program cannot be started.

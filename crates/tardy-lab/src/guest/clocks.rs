@@ -6,7 +6,7 @@ use tardy_sys::{clock, cycle_counter};
 /// Two readings that no interrupt disturbs differ in length by at most this time. The clock has
 /// steps of up to 16 ns (arm64), and an interrupt takes at least 500 instructions of 1 ns.
 const TOLERANCE: Nanos = Nanos(100);
-/// How often a reading is repeated at most.
+/// Maximum number of times that a reading is repeated.
 const READINGS_MAX: usize = 20;
 
 /// A reading of the cycle counter between two readings of the clock.

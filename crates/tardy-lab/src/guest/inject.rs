@@ -1,9 +1,8 @@
 //! Triggers known delays in the guest while the guest's program runs, and stores the module's log
 //! with the run.
 //!
-//! In a measurement, the delays start once the measurement has made its files, rather than when its
-//! program starts. With `--explain`, the measurement makes its files seconds after its program
-//! starts.
+//! If the guest's program is a measurement, the delays start only when the measurement has made its
+//! files. With `--explain`, the measurement makes its files seconds after its program starts.
 
 use std::fs;
 use std::io::Write;

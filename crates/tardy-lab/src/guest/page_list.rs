@@ -14,10 +14,11 @@ use tardy_sys::process::{self, WaitResult};
 
 use super::system;
 
-/// To empty the list, a process touches the guest's memory divided by this number. This is more
-/// than the list can hold, which is at most the low watermark. The low watermark is at most a
-/// sixteenth of the memory: a twentieth that is kept free for huge pages, plus a quarter of this
-/// twentieth. Source: set_recommended_min_free_kbytes and __setup_per_zone_wmarks of Linux 6.1.
+/// To empty the list, a process touches a part of the guest's memory: the size of the memory
+/// divided by this number. This is more than the list can hold, because the list's maximum is the
+/// low watermark. The low watermark is at most a sixteenth of the memory: a twentieth that is kept
+/// free for huge pages, plus a quarter of this twentieth. Source: set_recommended_min_free_kbytes
+/// and __setup_per_zone_wmarks of Linux 6.1.
 const PART_OF_MEMORY: usize = 12;
 
 /// Starts a process that touches more pages than the list can hold. When the process ends, the

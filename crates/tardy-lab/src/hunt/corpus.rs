@@ -10,7 +10,7 @@ use tardy_run::operations::Program;
 
 use super::folder::GuestResult;
 
-/// The key of the largest latency, which is no call path.
+/// The key of the program with the largest latency. All other keys contain a call path.
 const LATENCY: &str = "latency";
 
 /// The sections that occur in a guest while no program runs. They come from the tool and the kernel
@@ -18,8 +18,8 @@ const LATENCY: &str = "latency";
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Idle(BTreeMap<String, Nanos>);
 
-/// A program's section may have the same call path as a section of an idle guest. Then it counts
-/// only if it is longer than this percentage of the idle guest's section.
+/// A program's section may have the same call path as a section of an idle guest. Such a section
+/// counts only if its length exceeds this percentage of the length of the idle guest's section.
 const LONGER_PERCENT: i64 = 125;
 
 impl Idle {
@@ -34,8 +34,8 @@ impl Idle {
         Self(idle)
     }
 
-    /// Returns whether an idle guest has a section with the same call path, and this section is not
-    /// much longer than the one in an idle guest.
+    /// Returns true if an idle guest also has a section of this kind with this call path, and
+    /// `section` is at most 25 % longer than that section.
     #[must_use]
     pub fn explains(&self, section: &LongSection) -> bool {
         let known = self.0.get(&key(section));
@@ -124,8 +124,9 @@ pub struct Found<'a> {
     pub place: usize,
 }
 
-/// For each call path of a section in which no other task could run: the longest section, the
-/// longest of all paths first. Leaves out sections of an idle guest.
+/// Returns the longest section of each call path, sorted by length with the longest first.
+/// Considers only sections in which no other task could run, and leaves out those for which
+/// [`Idle::explains`] returns true.
 #[must_use]
 pub fn longest_of_paths<'a>(
     guests: impl Iterator<Item = &'a GuestResult>,
@@ -214,7 +215,8 @@ pub(super) mod tests {
             .iter()
             .map(|entry| entry.program.to_string())
             .collect();
-        // The last program has the largest latency.
+        // The last entry is kept for its latency. All latencies are equal, so the first program is
+        // kept.
         assert_eq!(best, ["timers=9", "kill,timers=8", "timers=5"]);
         let longest = longest_of_paths(std::iter::once(&guest), &idle);
         let places: Vec<usize> = longest.iter().map(|found| found.place).collect();
@@ -233,7 +235,8 @@ pub(super) mod tests {
         let guest = guest(&["timers=125", "kill,timers=5"]);
         let results = guest.results.iter().flatten();
         results.for_each(|result| corpus.add(result));
-        // Both are kept for their latency or path; only the second is longer than when idle.
+        // The corpus keeps the first program for its latency, and the second one for its section:
+        // only that section is much longer than the idle guest's section with the same call path.
         assert_eq!(corpus.best()[0].program.to_string(), "kill,timers=5");
         assert_eq!(longest_of_paths(std::iter::once(&guest), &idle).len(), 1);
     }

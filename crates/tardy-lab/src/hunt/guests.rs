@@ -25,7 +25,7 @@ const PHASE: Nanos = Nanos::from_secs(2);
 
 /// Runs programs in guests.
 pub struct GuestBench<'a> {
-    /// The guest to run, in which the job is replaced.
+    /// The guest to run. Its job is replaced by that of `job_of_scenario`.
     pub guest: Guest<'a>,
     /// Returns the job of a guest that runs the scenario with this text.
     pub job_of_scenario: &'a (dyn Fn(String) -> GuestJob + Sync),
@@ -34,8 +34,8 @@ pub struct GuestBench<'a> {
 }
 
 impl GuestBench<'_> {
-    /// Runs the programs in one guest, whose run is left in `folder`. Returns the result of each
-    /// program, and the digest of the samples.
+    /// Runs the programs in one guest, and leaves the guest's run in `folder`. Returns the result
+    /// of each program, and the digest of the samples.
     ///
     /// # Errors
     /// Returns why there are no results.
@@ -87,7 +87,7 @@ impl Bench for GuestBench<'_> {
     }
 }
 
-/// Returns the longest section of each kind, but no intervals of other kinds.
+/// Returns the longest section of each kind. Leaves out intervals that are not sections.
 fn sections(group: &Group) -> Vec<LongSection> {
     let rows = group.longest.iter();
     rows.filter_map(|row| {
@@ -111,9 +111,10 @@ fn load(program: &Program) -> String {
     format!("operations:passes=1:steps={program}")
 }
 
-/// Returns a scenario with a phase for each program, and a phase without loads after them: the tool
-/// ends in the last phase, and its end has long sections, which would count as those of a program.
-/// The due times of the probe are on the grid of the operation `align`.
+/// Returns a scenario with a phase for each program, followed by a phase without loads. The tool
+/// ends in this last phase. When the tool ends, it causes long sections, which would otherwise
+/// count as sections of a program. The probe's due times are at whole ms of the monotonic clock,
+/// from which the operation `align` counts, too.
 #[must_use]
 pub fn scenario(programs: &[Program]) -> String {
     let mut text = String::from(

@@ -9,12 +9,12 @@ use super::Choice;
 use super::corpus::Corpus;
 use super::folder::GuestPlace;
 
-/// The generator with which a guest's programs are drawn.
+/// The random number generator that draws a guest's programs.
 pub type Random = Pcg64Mcg;
 
 /// Maximum number of steps of a program.
 const STEPS_MAX: usize = 8;
-/// The largest resources that a program may need. Every guest can give this much to a load, because
+/// Maximum resources that a program may need. Every guest can give this much to a load, because
 /// loads get half of a guest's memory and a quarter of its processes.
 const NEED_MAX: Need = Need {
     memory: 256 << 20,
@@ -22,10 +22,10 @@ const NEED_MAX: Need = Need {
     files: 20_000,
     signals: 10_000,
 };
-/// Which share of a guided search's programs is new; the others are mutations.
+/// The share of new programs in a guided search; the other programs are mutations.
 const NEW: f64 = 0.2;
-/// Which share of mutations starts from one of the programs with the longest sections. The other
-/// mutations start from any of the kept programs.
+/// The share of mutations that start from a program with one of the longest sections. [`LONGEST`]
+/// is the number of these programs. The other mutations start from any of the kept programs.
 const OF_THE_LONGEST: f64 = 0.6;
 const LONGEST: usize = 3;
 
@@ -83,9 +83,9 @@ fn random_step(random: &mut Random) -> Step {
     }
 }
 
-/// Draws an amount of which the logarithm is uniformly distributed, so that all orders of magnitude
-/// are equally likely. An amount of time is itself uniformly distributed, because it is a position
-/// in the probe's period.
+/// Draws an amount. Its logarithm is uniformly distributed, so that all orders of magnitude are
+/// equally likely. If the amount is a time, the amount itself is uniformly distributed, because it
+/// is a position in the probe's period.
 fn random_amount(random: &mut Random, operation: &Operation) -> u64 {
     let Some((_, most)) = operation.amount else {
         return 1;
@@ -135,7 +135,8 @@ fn change_amount(random: &mut Random, step: &mut Step) {
     .clamp(1, most);
 }
 
-/// While a guest cannot execute the program, halves the amount of the step that needs most.
+/// Halves the amount of the step that needs the most resources, until a guest can execute the
+/// program.
 fn fitted(mut program: Program) -> Program {
     while !program.need().fits(NEED_MAX) {
         let need_of = |step: &Step| {

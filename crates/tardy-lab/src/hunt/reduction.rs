@@ -12,7 +12,8 @@ use tardy_run::operations::{Program, Step};
 use super::Bench;
 use super::corpus::Found;
 
-/// A shorter list is kept if its section has at least this share of the length, in percent.
+/// A shorter list is kept if its section has at least this percentage of the original section's
+/// length.
 const KEPT_PERCENT: i64 = 90;
 
 /// Programs that were reduced.
@@ -28,8 +29,8 @@ pub struct Reduced {
 }
 
 /// Reduces the programs of the guest in which the section was found. Runs at most `guests_max`
-/// guests. If no shorter list has the section, all programs of the guest are left: they repeat
-/// exactly.
+/// guests. If no shorter list causes the section, returns all programs of the guest. They cause the
+/// section again, because a guest's run repeats exactly.
 #[must_use]
 pub fn reduce(found: &Found<'_>, guests_max: u32, bench: &dyn Bench) -> Reduced {
     let mut reduction = Reduction {
@@ -60,7 +61,7 @@ struct Reduction<'a> {
 }
 
 impl Reduction<'_> {
-    /// Runs the programs in a guest. They become the best list if the section occurs.
+    /// Runs the programs in a guest. If the section occurs, these programs become the best list.
     fn is_kept(&mut self, programs: Vec<Program>) -> bool {
         if programs.is_empty() || programs == self.best.programs {
             return false;
@@ -119,7 +120,7 @@ impl Reduction<'_> {
                     programs
                 };
                 let amount = |reduction: &Self| reduction.best.programs[number].0[place].amount;
-                // The amount of an operation without one is 1.
+                // If an operation takes no amount, the amount of its step is 1.
                 if amount(self) == 1 || self.is_kept(with(&self.best.programs, |_| 1)) {
                     continue;
                 }
@@ -132,7 +133,7 @@ impl Reduction<'_> {
     }
 }
 
-/// Returns the programs with these steps. Each step has the number of its program.
+/// Groups the steps into programs. The number before each step identifies its program.
 fn grouped(steps: &[(usize, Step)]) -> Vec<Program> {
     let programs = steps.chunk_by(|one, next| one.0 == next.0);
     programs
@@ -140,8 +141,9 @@ fn grouped(steps: &[(usize, Step)]) -> Vec<Program> {
         .collect()
 }
 
-/// Removes items as long as the rest is kept: first all of them, then halves, quarters and so on,
-/// until no single item can be removed (delta debugging, Zeller and Hildebrandt 2002).
+/// Removes items while `is_kept` accepts the rest. Tries to remove first all items, then halves,
+/// quarters and so on, until no single item can be removed (delta debugging, Zeller and Hildebrandt
+/// 2002).
 fn shorten<T: Clone>(mut items: Vec<T>, mut is_kept: impl FnMut(&[T]) -> bool) {
     let mut part = items.len();
     while part > 0 {
@@ -173,8 +175,8 @@ mod tests {
     use crate::hunt::NoResult;
     use crate::hunt::corpus::tests::made_result;
 
-    /// A guest with a section that needs at least 3 processes of earlier programs, and timers after
-    /// them.
+    /// A simulated guest. A program's timers cause a long section only if the programs before it
+    /// forked at least 3 processes.
     struct NeedsEarlierProcesses;
 
     impl Bench for NeedsEarlierProcesses {

@@ -47,7 +47,7 @@ struct ModuleFinder<'a> {
     cache: &'a Cache,
     /// The folder of the cache that contains this kernel's modules.
     folder: PathBuf,
-    /// The kernel's package; absent as long as the cache has contained all required modules.
+    /// The kernel's package; absent until the cache lacks a required module.
     package: Option<Package>,
     order: Vec<PathBuf>,
 }

@@ -1,6 +1,6 @@
 //! Debian's kernel packages. `debian:6.1-rt` means the newest 6.1 kernel with the flavour `rt`, in
 //! the first release that has one. The search starts with the machine's own release. If the server
-//! lacks the newest kernel in its lists, older ones are tried.
+//! does not have the newest kernel that its lists name, older ones are tried.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -117,7 +117,7 @@ impl fmt::Display for PackagedKernel {
     }
 }
 
-/// Returns whether `version` starts with `wanted`, and the last number of `wanted` ends there: 6.1
+/// Returns whether `version` starts with `wanted`, and no further digit follows directly: 6.1
 /// matches 6.1.192-2, but not 6.12.
 fn begins_with(version: &str, wanted: &str) -> bool {
     version
@@ -125,9 +125,8 @@ fn begins_with(version: &str, wanted: &str) -> bool {
         .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Returns a key by which versions are sorted with their numbers taken as numbers: 6.1.9 comes
-/// before 6.1.10. The key suffices within one release, because all versions of a release are
-/// written in the same form.
+/// Returns a key that sorts versions by the values of their numbers: 6.1.9 comes before 6.1.10. The
+/// key suffices within one release, because all versions of a release are written in the same form.
 fn version_key(version: &str) -> Vec<(u64, String)> {
     let mut key = Vec::new();
     let mut rest = version;
@@ -287,8 +286,8 @@ fn find(
     Ok(found)
 }
 
-/// Returns the kernel from the first of the packages that the server has. [`Kernel::package`] names
-/// that package.
+/// Tries to fetch the packages one after the other, and returns the kernel from the first one that
+/// the server has. [`Kernel::package`] names that package.
 fn first_fetched(
     packages: &[Package],
     fetch: impl Fn(&Package) -> Result<Kernel, KernelError>,
@@ -357,8 +356,8 @@ fn fetch_into(
 }
 
 /// Fetches packages that belong to a packaged kernel, such as its headers, into `folder`. These are
-/// `names` in the kernel's version, and those of their dependencies whose names start with
-/// `linux-`. Installs nothing.
+/// the packages `names`, in the same version as the kernel's package, and those of their
+/// dependencies whose names start with `linux-`. Installs nothing.
 ///
 /// # Errors
 /// Returns [`KernelError::NoPackage`] when no release of the machine's sources has the packages, or
@@ -438,8 +437,8 @@ fn fetch_with_dependencies(
         .collect()
 }
 
-/// Returns the kernels of a flavour whose versions lie between `from` and `to` (without these two),
-/// as far as the lists that were fetched before name them. For each upstream version there is one
+/// Returns the kernels of a flavour whose versions lie between `from` and `to` (without these two).
+/// Finds only kernels in lists that were fetched before. For each upstream version there is one
 /// kernel, and the oldest comes first.
 ///
 /// # Errors
@@ -530,9 +529,9 @@ pub struct Offer {
     pub version: String,
 }
 
-/// Returns the newest kernel of each flavour in every release of which lists exist. With `refresh`,
-/// first fetches the lists of all releases, and calls `warn` for each release for which this fails
-/// although it has old lists.
+/// Returns the newest kernel of each flavour in every release for which package lists exist. With
+/// `refresh`, first fetches the lists of all releases. If this fails for a release, but old lists
+/// of it exist, uses these and calls `warn`.
 ///
 /// # Errors
 /// Returns [`KernelError::Apt`], [`KernelError::Cache`]; a release that cannot be fetched is left

@@ -130,8 +130,8 @@ impl QemuProcess {
     }
 
     /// Sends `command` every few milliseconds, until the field `field` of the answer has a value
-    /// that is not in `passing`. Returns the field. The machine must be stopped during this time,
-    /// because answering the command takes time of QEMU.
+    /// that is not in `passing`. Returns the field. The machine must be stopped meanwhile, because
+    /// QEMU needs time to answer each command.
     pub(crate) fn wait_while(
         &mut self,
         command: &str,

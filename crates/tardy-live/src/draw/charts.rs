@@ -250,8 +250,8 @@ fn bars(frame: &mut Frame<'_>, area: Rect, bars: Vec<SparklineBar>, look: Look) 
     );
 }
 
-/// Draws the numbers that belong to the highest and the lowest line. If both numbers have the same
-/// text, leaves out the lowest one.
+/// Draws two numbers beside the chart: one at its highest line and one at its lowest line. If both
+/// numbers have the same text, leaves out the one at the lowest line.
 fn scale(frame: &mut Frame<'_>, area: Rect, high: &str, low: &str) {
     let mut lines = vec![Line::from(format!("{high} ")).right_aligned()];
     if area.height > 1 && low != high {

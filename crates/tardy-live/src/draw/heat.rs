@@ -10,8 +10,8 @@ use super::Look;
 
 const UNICODE: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const ASCII: [char; 8] = ['.', ':', '-', '=', '+', '*', '%', '#'];
-/// Colours, from that of small values to that of large ones. The height of the character shows the
-/// size of the value, too.
+/// The colours for values, from small to large. The height of the character also shows the size of
+/// the value.
 const COLORS: [Color; 8] = [
     Color::Blue,
     Color::Blue,

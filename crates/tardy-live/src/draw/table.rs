@@ -85,8 +85,9 @@ fn time(figures: &Figures, of: impl Fn(&FiguresNumbers) -> Nanos) -> String {
         .map_or_else(String::new, |numbers| of(numbers).to_string())
 }
 
-/// Returns how many lines the table wants: one for each series, or, if there are very many series,
-/// those for the picture of all CPUs and the worst series.
+/// Returns how many lines the table wants, including its head. It wants one line for each series.
+/// If there are more than [`ROWS_MAX`] series, it wants the lines of the picture of all CPUs and
+/// those of the worst series instead.
 pub(super) fn lines_wanted(content: &Content, width: u16) -> u16 {
     let rows = u16::try_from(content.series.len() + 1).unwrap_or(u16::MAX);
     if content.series.len() > ROWS_MAX {

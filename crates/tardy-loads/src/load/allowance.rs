@@ -1,5 +1,6 @@
-//! Limits how fast a load may write to a device. Flash wears out by writing, so every load that
-//! writes has a bound.
+//! Limits how fast a load may write to a device. Flash wears out by writing, so loads that write
+//! have a bound. Loads that run compilers are an exception: for these, the plan contains an
+//! estimate.
 //!
 //! The bound is a rate and not a total, because a load that had used up its total would do nothing
 //! for the rest of its phase. Between writes, `io` reads from the device, which causes no wear. The
@@ -23,8 +24,8 @@ pub(super) const RATE: Parameter = Parameter::bytes(
     1 << 40,
 );
 
-/// Records in the plan that the load writes to the device behind `folder` at its parameter `rate`,
-/// unless the folder is in memory.
+/// Records in the plan that the load writes to the device in `backing`, at the rate in the load's
+/// parameter `rate`. If the load's folder is in memory, records nothing.
 pub(super) fn declare(resolution: &mut Resolution<'_>, backing: &Backing) {
     if !matches!(backing, Backing::Memory(_)) {
         let rate = resolution.plan.parameters.number("rate");
@@ -40,8 +41,9 @@ pub(super) fn declare(resolution: &mut Resolution<'_>, backing: &Backing) {
 /// defconfig leaves about 1.5 GiB of files after some 30 minutes of one CPU's time.
 pub(super) const COMPILER_WRITES_A_CPU: u64 = 1 << 20;
 
-/// Records in the plan how much a load without a bound usually writes to the device behind the
-/// scratch folder.
+/// Records in the plan how much the load is expected to write to the device of the scratch folder.
+/// This estimate is for loads without a bound, which run compilers. If the scratch folder is in
+/// memory, records nothing.
 pub(super) fn estimate(resolution: &mut Resolution<'_>, rate_a_cpu: u64) {
     let backing = Backing::of(&resolution.host.scratch, resolution.host);
     if !matches!(backing, Backing::Memory(_)) {

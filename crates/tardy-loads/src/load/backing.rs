@@ -9,10 +9,10 @@ use tardy_machine::host::Host;
 pub enum Backing {
     /// A block device, a pool or bare flash, with its name in /proc/self/mountinfo.
     Device(String),
-    /// A file system of this type, which stores its files only in the page cache.
+    /// A file system that stores its files only in the page cache, with the file system's type.
     Memory(String),
-    /// A file system of this type, which is backed by other file systems (overlay), a server (nfs)
-    /// or the emulator's host (9p).
+    /// A file system that is backed by other file systems (overlay), a server (nfs) or the
+    /// emulator's host (9p), with the file system's type.
     Unknown(String),
 }
 
@@ -54,7 +54,8 @@ struct Mount {
 }
 
 impl Mount {
-    /// Parses one line of mountinfo, proc_pid_mountinfo(5): field 5, and two after the separator.
+    /// Parses one line of mountinfo, proc_pid_mountinfo(5). Uses field 5 and the first two fields
+    /// after the separator.
     fn parse(line: &str) -> Option<Self> {
         let (head, tail) = line.split_once(" - ")?;
         let mut tail = tail.split(' ');

@@ -157,7 +157,8 @@ fn run(worker: &mut Worker, light: &Light) -> Result<(), WorkError> {
     light.switch(false).doing("switch the light off")
 }
 
-/// Opens the light through the LED or console that the plan's entry for undoing names.
+/// Opens the LED or the console that controls the light. The plan names it in the entry that
+/// restores the light.
 fn light(undo: &[Undo]) -> Result<Light, WorkError> {
     match undo.last() {
         Some(Undo::Write { path, .. }) => {

@@ -116,8 +116,8 @@ fn prepare(worker: &mut Worker) -> Result<Job, WorkError> {
 }
 
 fn run(worker: &mut Worker, switch: &File) -> Result<(), WorkError> {
-    // The worker binds itself again each time, because the kernel forgets a binding whose last CPU
-    // goes offline.
+    // The worker binds itself again each time, because the kernel removes the binding when the last
+    // CPU in it goes offline.
     let cpus: Vec<u32> = worker.plan.cpus.iter().map(|cpu| cpu.0).collect();
     let pause = worker.plan.load.parameters.duration("pause");
     let mut on = false;
@@ -135,7 +135,7 @@ fn run(worker: &mut Worker, switch: &File) -> Result<(), WorkError> {
         .doing("bring the CPU online again")
 }
 
-/// Accepts the error that some kernels return when a CPU already has the written state.
+/// Ignores the error that some kernels return if the CPU is already in the requested state.
 fn already_there(error: std::io::Error) -> std::io::Result<()> {
     if error.kind() == std::io::ErrorKind::InvalidInput {
         Ok(())

@@ -98,7 +98,7 @@ fn walk(worker: &mut Worker, start: PathBuf, device: u64, waiting_max: usize) {
     }
 }
 
-/// Counts the entry. Returns its path if it is a folder of the same file system.
+/// Counts the entry. Returns the entry's path if the entry is a folder in the file system `device`.
 fn look_at(worker: &mut Worker, entry: &DirEntry, device: u64) -> Option<PathBuf> {
     let metadata = entry.metadata().ok()?;
     worker.did(1, 0);

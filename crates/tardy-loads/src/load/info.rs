@@ -44,8 +44,9 @@ pub struct LoadInfo {
     pub source: &'static str,
     /// The load's parameters, in the order in which a request gives values without names.
     pub parameters: &'static [Parameter],
-    /// Whether the load can do harm. Such a load runs only if the user requests it by its own name,
-    /// or requests a list that names such loads ([`super::composite::Composite::names_dangers`]).
+    /// Whether the load can do harm. A load that can do harm runs only if the user requests it by
+    /// its own name, or requests a list that is marked as containing such loads
+    /// ([`super::composite::Composite::names_dangers`]).
     pub can_do_harm: bool,
     /// The CPUs of the load's workers.
     pub placement: Placement,
@@ -75,7 +76,8 @@ pub struct GuestNeeds {
 /// Why a worker ended before it was asked to stop.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkError {
-    /// The machine lacks a requirement, which only an attempt to run the load could show.
+    /// The machine lacks something that the load needs. Only an attempt to run the load could show
+    /// this.
     #[error("{}: {}", .0.missing, .0.remedy)]
     Absent(Unsupported),
     /// A system call failed that should not fail.

@@ -77,8 +77,8 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
             .plan
             .parameters
             .insert("target".to_owned(), Value::Word("memory".to_owned()));
-        // The load's share of memory must be enough for a block in addition to the file. The file
-        // may be as short as one block, so it may take only half of the limit.
+        // The load's share of memory must hold a file and a block. The block can be as large as the
+        // file, so the file may take only half of the share.
         let size = resolution.fit("size", 2, Resource::Memory)?;
         resolution.plan.budget.memory = size * workers;
         size
@@ -98,7 +98,8 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// Returns how the load differs from its description, if the folder is not on a known device.
+/// Returns a note for the user if the folder is not on a known device: the load then does something
+/// other than its description promises.
 fn shortcoming(folder: &Path, backing: &Backing) -> Option<String> {
     let folder = folder.display();
     match backing {
@@ -145,10 +146,10 @@ fn run(worker: &mut Worker, mut file: File) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// Writes to the device as much as is allowed, and reads from the device the rest of the time. The
-/// file is synced before it is truncated, because dirty pages of a truncated file are never
-/// written. The file is dropped from the page cache before it is read, because cached pages are not
-/// read from the device.
+/// Writes as much to the device as the load may write, and reads from the device the rest of the
+/// time. The file is synced before it is truncated, because dirty pages of a truncated file are
+/// never written. The file is dropped from the page cache before it is read, because cached pages
+/// are not read from the device.
 fn on_device(
     worker: &mut Worker,
     folder: &Path,

@@ -31,8 +31,8 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Plain(run),
 };
 
-/// Number of pages of a thread. In each round, a thread issues this number of barriers of each
-/// type, and changes the protection this number of times.
+/// Number of pages that each thread maps. In each round, a thread also issues this number of
+/// barriers of each type, and changes the protection of its pages this number of times.
 const PAGES: usize = 16;
 /// Memory that a thread takes (stack, kernel memory and pages), in bytes, rounded up.
 const THREAD_BYTES: u64 = 256 << 10;

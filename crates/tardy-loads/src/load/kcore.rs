@@ -164,7 +164,8 @@ fn parts(headers: &[u8]) -> Option<Vec<Part>> {
 mod tests {
     use super::*;
 
-    /// Returns 64-bit ELF headers with segments of this type, offset, physical address and size.
+    /// Returns 64-bit ELF headers for `segments`, each given as type, offset, physical address and
+    /// size.
     fn headers(segments: &[(u32, u64, u64, u64)]) -> Vec<u8> {
         let mut made = b"\x7fELF\x02\x01\x01".to_vec();
         made.resize(64, 0);

@@ -18,8 +18,9 @@ const MEMBERS: &str = "cgroup.procs";
 /// The file with the limit, in version 2 and in version 1.
 const LIMITS: [&str; 2] = ["memory.max", "memory.limit_in_bytes"];
 
-/// Returns the path at which a load called `name` can have a group with a memory limit, and the
-/// change to undo afterwards. Changes nothing permanently.
+/// Returns the path at which the load `name` can make its group with a memory limit. Also returns
+/// the change to undo after the run, if the memory controller must be enabled for the group.
+/// Changes nothing permanently.
 ///
 /// # Errors
 /// Returns an error that names what is missing: a memory controller, or the right to make a group.

@@ -58,8 +58,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
         .iter()
         .flat_map(|cpu| std::iter::repeat_n(cpu, threads))
         .collect();
-    // After the first round, errors such as a reached limit of mappings are caused by the other
-    // threads, so they are only counted.
+    // After the first round, errors are only counted: the threads share one address space, so one
+    // thread's mappings can make another thread reach the limit on mappings.
     threads::repeat(worker, &cpus, "change the address space", |_| {
         Ok(move || {
             once(size).map(|()| RoundWork {

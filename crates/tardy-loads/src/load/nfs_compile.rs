@@ -65,7 +65,7 @@ pub const GUEST_NEEDS: GuestNeeds = GuestNeeds {
 };
 
 /// Memory that one compiler process takes for the load's small files, and memory of the server, in
-/// bytes. They were measured as 30 MiB and 120 MiB, rounded up.
+/// bytes. Measurements showed 40 MiB and 120 MiB; the constants are rounded up.
 const JOB_BYTES: u64 = 64 << 20;
 const SERVER_BYTES: u64 = 256 << 20;
 /// Memory of the kernel's server, in bytes. Each thread has pages for a request and a reply of up

@@ -57,7 +57,8 @@ pub const INFO: LoadInfo = LoadInfo {
 const OTHER_FILES: u64 = 32;
 /// Processes of the load end by themselves after this time, even if the worker is killed.
 const LIFE_MAX: Nanos = Nanos::from_secs(60);
-/// Length of the grid's steps, in ns; the operation `align` waits until a moment of the grid.
+/// Distance between two moments of the time grid, in ns. The operation `align` waits until the next
+/// moment of this grid.
 const GRID: i64 = 1_000_000;
 /// Time allowed to arm each timer before all timers fire, in ns; arming takes about 1,000
 /// instructions.

@@ -8,13 +8,13 @@ use std::time::Duration;
 use tardy_core::units::Nanos;
 use tardy_sys::clock;
 
-/// Minimum rest. Shorter rests cost more CPU time than they save.
+/// Minimum rest. A shorter rest costs more CPU time than it saves.
 const REST_MIN: Nanos = Nanos::from_micros(100);
 
 /// The pace of one thread.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// Rest for each ns of used CPU time, in ns; 0 without other loads.
+    /// How many ns the thread rests for each ns of CPU time that it used; 0 if no other load runs.
     times: i64,
     cpu_time: i64,
     time: i64,
@@ -22,8 +22,8 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Creates the pace of one of several threads on a CPU, for a load that runs at the same time
-    /// as `beside` other loads. The paced thread itself must call this.
+    /// Creates the pace of one thread of a load. The load has `threads_on_cpu` threads on each CPU,
+    /// and runs at the same time as `beside` other loads. The paced thread itself must call this.
     pub(super) fn new(threads_on_cpu: usize, beside: u32) -> Self {
         let times = if beside == 0 {
             0
@@ -50,8 +50,8 @@ impl Pace {
     }
 
     /// Updates the rest that the thread owes: adds rest for the CPU time that it used, and
-    /// subtracts the time that has passed. A thread that waits longer than it has to gets no
-    /// credit, because it would use the credit all at once.
+    /// subtracts the time that has passed. A thread that waits longer than it owes gets no credit
+    /// for the extra time, because it would use the credit all at once.
     fn pass(&mut self, cpu_time: i64, time: i64) {
         let owed = (cpu_time - self.cpu_time).saturating_mul(self.times) - (time - self.time);
         self.owed = (self.owed + Nanos(owed)).max(Nanos::ZERO);

@@ -50,8 +50,8 @@ const THREAD_BYTES: u64 = 128 << 10;
 /// How long the first owner of a chain holds its lock. The owner sleeps while it holds the lock, so
 /// that the others start to wait.
 const HOLD: Duration = Duration::from_micros(50);
-/// Pause of the real-time thread after each round. Without the pause, threads with the lent
-/// priority could occupy a CPU for long.
+/// Pause of the real-time thread after each round. Without the pause, threads that inherit its
+/// priority could occupy a CPU for a long time.
 const REST: Duration = Duration::from_micros(200);
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {

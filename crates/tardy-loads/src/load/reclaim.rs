@@ -58,8 +58,8 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Prepared(prepare),
 };
 
-/// Memory of each of the two areas, in quarters of the worker's part of the group's limit. One area
-/// fits into the limit, both together do not.
+/// Size of each of the two areas, in quarters of the worker's part of the group's limit. One area
+/// fits into this part, but both together do not.
 const AREA_QUARTERS: u64 = 3;
 /// Size of the steps in which the area is touched, in bytes. The worker checks for the stop request
 /// between two steps.
@@ -138,8 +138,8 @@ fn fill(worker: &mut Worker, area: &mut Mapping) -> Result<(), WorkError> {
 }
 
 /// Makes a sparse file twice as large as the worker's part of the group's limit. Reading it fills
-/// the page cache, and nothing is ever written. Returns `None` if files are only in memory anyway,
-/// or if the file cannot be made.
+/// the page cache, and nothing is ever written. Returns `None` if the scratch folder is on a file
+/// system in memory, or if the file cannot be made.
 fn empty_file(size: u64) -> Option<File> {
     let host = Host::of_this_machine();
     if matches!(Backing::of(&host.scratch, &host), Backing::Memory(_)) {

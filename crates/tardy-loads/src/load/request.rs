@@ -1,5 +1,5 @@
-//! A user's request for a load: `io`, `io:size=64MiB`, `busy:1ms:10ms:50`, `exec:stress-ng --cpu
-//! 1`.
+//! A user's request for a load, such as `io`, `io:size=64MiB`, `busy:1ms:10ms:50` or
+//! `exec:stress-ng --cpu 1`.
 
 use std::collections::BTreeMap;
 

@@ -54,8 +54,9 @@ impl Resolution<'_> {
     }
 
     /// Returns the value of parameter `name`, if the load's share of `resource` allows it. A worker
-    /// needs `times` times the value. Sizes are rounded down to whole pages. A default that is too
-    /// large shrinks to the limit; a value that the user gave does not.
+    /// needs `times` times as much of the resource as the value states. Sizes are rounded down to
+    /// whole pages. If a default is too large, the limit replaces it. If a value that the user gave
+    /// is too large, it is an error.
     ///
     /// # Errors
     /// Returns the limit as the error if a given value or the parameter's minimum exceeds it.
@@ -154,7 +155,7 @@ impl Resolution<'_> {
         self.plan.scratch = Some(path);
     }
 
-    /// Returns the path of program `name`, which Debian has in `package`.
+    /// Returns the path of the program `name`. `package` is the Debian package that contains it.
     ///
     /// # Errors
     /// Returns the program and its package as the error if the program is missing.

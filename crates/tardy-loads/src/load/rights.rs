@@ -13,8 +13,8 @@ use tardy_sys::{landlock, process, rlimit, user};
 use super::info::{ErrorContext, WorkError};
 use super::worker::{Worker, WorkerPlan};
 
-/// The rights of root that a load keeps, if the tool has them. Programs that the load executes get
-/// no other rights.
+/// The rights of root that a load keeps when the tool runs as root. Programs that the load executes
+/// get no other rights.
 #[derive(Debug, Clone, Copy)]
 pub enum Rights {
     /// The process changes to the user `nobody`.
@@ -55,7 +55,7 @@ impl Rights {
         }
     }
 
-    /// Returns the user of the load's process, if the tool runs as root.
+    /// Returns the name of the user under which the load's process runs when the tool runs as root.
     #[must_use]
     pub fn user(self) -> &'static str {
         match self {
@@ -149,7 +149,8 @@ mod tests {
 
     const LOAD: &str = "TARDY_TEST_LOAD";
     const FOLDER: &str = "TARDY_TEST_FOLDER";
-    /// Environment variable of the test, set if root may not change users.
+    /// Environment variable that the test sets for a child process in which root may not switch to
+    /// another user.
     const STAYS: &str = "TARDY_TEST_STAYS";
     const CHILD: &str = "load::rights::tests::no_load_can_write_what_is_roots";
 
@@ -262,7 +263,7 @@ mod tests {
         for info in LOADS {
             let opens = matches!(info.rights, Rights::Nobody { opens, .. } if !opens.is_empty());
             let is_nobodys = matches!(info.rights, Rights::Nobody { .. });
-            // `operations` raises limits beforehand, and opens nothing.
+            // `operations` is prepared only because it raises its limits as root; it opens nothing.
             let is_prepared = matches!(info.run, Run::Prepared(_)) && info.name != "operations";
             assert!(!is_nobodys || opens == is_prepared, "{}", info.name);
         }

@@ -15,8 +15,8 @@ use super::worker::Worker;
 /// The folder, inside a worker's own folder, in which the worker works as the user `nobody`.
 const WORK: &str = "work";
 
-/// Makes a file without a name in `folder`'s file system, or a file that loses its name right after
-/// it was made.
+/// Makes a file without a name on the file system of `folder`. If the file system has no such
+/// files, makes a named file and removes its name at once.
 ///
 /// # Errors
 /// Returns the errors of open(2).
@@ -66,7 +66,8 @@ fn make_below(load: &Path, index: usize) -> io::Result<PathBuf> {
 }
 
 /// Makes a folder inside this worker's own folder, and enters it. Only root can access the outer
-/// folder. Any user may write in the inner one, so the worker can do so as the user `nobody`.
+/// folder. Any user may write into the inner folder, so the worker can write there after it has
+/// become the user `nobody`.
 ///
 /// # Errors
 /// Fails as [`own_folder`] does; also returns an error if the file system has no permissions.

@@ -8,7 +8,8 @@
 //!
 //! A load on several CPUs has a group for each worker, not a single group for the load. The kernel
 //! divides a group's weight among the CPUs by its estimate of the group's load on each of them.
-//! With one group, a load of short-lived or sleeping tasks got three to five times its share.
+//! With a single group, a load whose tasks are short-lived or often sleep got three to five times
+//! its share.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -44,8 +45,8 @@ const CROWDS: &[Crowd] = &[
     },
 ];
 
-/// The maximum of a parameter that sets a load's number of tasks, for kernels that give shares to
-/// tasks instead of loads.
+/// The maximum of a parameter that determines how many tasks a load has. It applies where the
+/// kernel gives shares to tasks, not to loads.
 struct Crowd {
     load: &'static str,
     parameter: &'static str,
@@ -244,14 +245,14 @@ pub fn is_of_all(undo: &Undo) -> bool {
     matches!(undo, Undo::Write { path, .. } if path.ends_with(CHILDREN_HAVE))
 }
 
-/// Returns the weight of a worker relative to a worker on a single CPU. The weight of a worker on
-/// all CPUs counts once, while the weight of a load with a worker on each CPU counts on each of
-/// them.
+/// Returns the weight of a worker relative to a worker on a single CPU. If a load has one worker
+/// for all CPUs, its weight is divided among the CPUs. If it has a worker on each CPU, its weight
+/// counts fully on each CPU.
 ///
-/// The kernel's division among CPUs favours a load with many tasks on each CPU. At the moments when
-/// the kernel computes the division, more of such a load's tasks wait than on average
-/// (kernel/sched/fair.c, calc_group_shares). On two CPUs, such a load got twice the share of each
-/// other load when nine others ran, and 1.3 times the share when 23 others ran.
+/// The kernel's division among CPUs favours a load with many tasks on each CPU. When the kernel
+/// computes how to divide the weight, more of such a load's tasks are waiting for the CPU than on
+/// average (kernel/sched/fair.c, calc_group_shares). On two CPUs, such a load got twice the share
+/// of each other load when nine others ran, and 1.3 times the share when 23 others ran.
 #[must_use]
 pub fn weight(load: &LoadPlan) -> f64 {
     const FAVOUR: f64 = 1.5;
@@ -291,8 +292,9 @@ pub fn make(group: &Path, weight: f64) -> io::Result<()> {
     Ok(())
 }
 
-/// Moves this process and its future children into the share of worker `index` of its load. Must be
-/// called before anything is started.
+/// Moves this process, which is worker `index` of its load, and its future children into the
+/// worker's control group or into a new session, as `share` requires. Must be called before
+/// anything is started.
 ///
 /// # Errors
 /// Returns the kernel's error if the process cannot be moved.

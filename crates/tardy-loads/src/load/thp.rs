@@ -59,8 +59,8 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
             format!("echo madvise > {}", setting.display()),
         ));
     }
-    // The memory of two areas. The load works on one, and leaves the other to khugepaged. The
-    // second area is not larger than the first.
+    // A worker needs memory for two areas. It works on one of them, and leaves the other to
+    // khugepaged. The second area is not larger than the first.
     let size = resolution.fit("size", 2, Resource::Memory)?;
     resolution.plan.budget.memory = (size + LEFT_BYTES as u64) * resolution.workers();
     resolution.plan.budget.processes = resolution.workers();

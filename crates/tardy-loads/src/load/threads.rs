@@ -33,8 +33,8 @@ struct SharedState {
 const STACK_BYTES: usize = 64 << 10;
 
 /// Runs a thread for each of `cpus`, in this order, until the worker is stopped. Each thread calls
-/// `prepare` with its number, and then repeats the returned round. An error of the preparation or
-/// of the first round becomes the load's error, with `doing` as the operation. Later errors are
+/// `prepare` with its number, and then repeats the returned round. If `prepare` or the first round
+/// fails, the load fails with its error, and `doing` names the failed operation. Later errors are
 /// counted.
 pub(super) fn repeat<R>(
     worker: &mut Worker,

@@ -81,8 +81,9 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
             .last_mut()
             .map_or(Ok(0), TimerFd::fired)
             .doing("read a timer")?;
-        // Only the last timer is checked. A timer that was armed after its due time has fired, too.
-        // If the timer has not fired yet, it fires a little later, and the worker counts a failure.
+        // Only the timer that was armed last is checked. If arming took too long and its due time
+        // had passed, it fired at once. If it has not fired yet, the worker counts a failure,
+        // although the timer fires a little later.
         if last == 0 {
             worker.failed();
         }

@@ -32,8 +32,8 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Plain(run),
 };
 
-/// Default maximum of the socket buffers of one connection (net.ipv4.tcp_rmem and tcp_wmem: 6 MiB
-/// and 4 MiB), in bytes.
+/// Default maximum size of the two socket buffers of a connection together, in bytes: 6 MiB to
+/// receive (net.ipv4.tcp_rmem) and 4 MiB to send (tcp_wmem).
 const SOCKET_BYTES: u64 = 10 << 20;
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
@@ -54,8 +54,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let address = listener.local_addr().doing("ask for the port")?;
     process::fork(|| receive(&listener, bytes)).doing("fork the receiver")?;
     let mut stream = TcpStream::connect(address).doing("connect to the receiver")?;
-    // The receiver has its own copy of the listener. If this copy stayed open, the end of the
-    // receiver would not be noticed.
+    // The receiver has its own copy of the listener. If the sender kept its copy open, it would not
+    // notice when the receiver ends.
     drop(listener);
     let block = vec![0x5a; bytes];
     while worker.go_on() {

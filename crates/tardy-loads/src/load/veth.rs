@@ -62,8 +62,8 @@ impl Pair {
     pub(super) fn make() -> io::Result<Self> {
         let before = File::open(OWN)?;
         Self::make_in_new_namespaces().inspect_err(|_| {
-            // Moves the caller back to its namespace. If even that fails, the caller's sockets fail
-            // and give the reason.
+            // Moves the caller back to its namespace. If this fails too, the caller cannot open its
+            // sockets, and their errors give the reason.
             let _ = namespace::enter_network(before.as_fd());
         })
     }

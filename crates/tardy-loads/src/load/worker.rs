@@ -19,8 +19,8 @@ use tardy_sys::{clock, signal};
 
 use super::Unsupported;
 
-/// The parameter of loads that do their work a given number of times and then rest, like the events
-/// in figure 3 of abeni2002.
+/// The number of passes after which a worker rests. With it, a load can do its work a given number
+/// of times, as the events in figure 3 of abeni2002 do.
 pub(super) const PASSES: Parameter = Parameter::count(
     "passes",
     "number of passes that each worker makes before it rests; with 0, workers never rest",
@@ -88,7 +88,8 @@ pub enum WorkerReport {
 }
 
 const REPORT_INTERVAL: Nanos = Nanos::from_secs(1);
-/// Time of the first report, which comes early as a confirmation that the load works.
+/// Time from the worker's start to its first report. It is short, so that the report soon confirms
+/// that the load works.
 const FIRST_REPORT: Nanos = Nanos::from_millis(100);
 /// Interval between checks of standard input: short enough that a phase ends on time, long enough
 /// to cost little.
@@ -214,7 +215,7 @@ impl Worker {
         };
         let (user, kernel) = cpu_time();
         // The time of living processes is counted in ticks, the time of ended processes exactly.
-        // Taking the maximum prevents the sum from falling when a process ends.
+        // The sum could therefore fall when a process ends, so the largest sum so far is reported.
         self.work.kernel_time = self
             .work
             .kernel_time

@@ -71,8 +71,8 @@ fn conclude(info: &LoadInfo, worker: &mut Worker, result: Result<(), WorkError>)
     }
 }
 
-/// Time that the kernel may delay a timer of an ordinary thread, in ns: the kernel's default
-/// (init/init_task.c, `.timer_slack_ns = 50000`).
+/// Time by which the kernel may delay a timer of an ordinary thread, in ns. This is the kernel's
+/// default (init/init_task.c, `.timer_slack_ns = 50000`).
 const TIMER_SLACK_DEFAULT: u32 = 50_000;
 
 /// Resets settings that the worker may have inherited, and binds the worker to its CPUs.
@@ -83,9 +83,9 @@ fn set_up(cpus: &CpuList) -> Result<(), WorkError> {
     process::set_parent_death_signal(process::KILL)
         .doing("request a signal for the parent's death")?;
     process::become_subreaper().doing("become the reaper of the load's processes")?;
-    // Makes the worker an ordinary task, whether it inherited a real-time policy or the guardian's
-    // nice value. A negative nice value can always be given up; a positive one can be given up only
-    // with the right to do so.
+    // Makes the worker an ordinary task, because it may have inherited a real-time policy or the
+    // guardian's nice value. Any process may raise its nice value from a negative value to 0.
+    // Lowering a positive value to 0 needs a right; without it, the worker takes 19.
     sched::set_policy(0, Policy::Other { nice: 0 })
         .or_else(|_| sched::set_policy(0, Policy::Other { nice: 19 }))
         .doing("leave the real-time policy")?;

@@ -117,8 +117,8 @@ fn run(worker: &mut Worker, file: &File, folder: &Path) -> Result<(), WorkError>
     Ok(())
 }
 
-/// Writes the file's pages to the device, alternating between three ways: with the file system's
-/// metadata, without it, and without waiting.
+/// Writes the file's pages to the device in one of three ways, which alternate: it syncs the file
+/// with its metadata, syncs it without them, or only starts the writing and does not wait.
 fn flush(file: &File, turn: u64) -> std::io::Result<()> {
     match turn % 3 {
         0 => file.sync_all(),

@@ -37,11 +37,11 @@ const MOUNTED: [(&str, &str); 4] = [
     ("proc/", "/proc is not mounted"),
     ("sys/", "/sys is not mounted"),
 ];
-/// Maximum number of files, such as one per CPU, that [`CheckInput::refused`] tries to read for a
-/// pattern.
+/// Maximum number of files that [`CheckInput::refused`] tries to read for one pattern. A pattern
+/// can match a file for each CPU.
 const TRIED_MAX: usize = 256;
-/// From errno-base.h. Reading a task's file returns this error if the task has ended since its
-/// folder was listed.
+/// The number of the error ESRCH (errno-base.h). Reading a task's file returns this error if the
+/// task has ended since its folder was listed.
 const ESRCH: i32 = 3;
 
 /// The input of the checks.

@@ -64,8 +64,8 @@ fn look_at_ext(examined: &CheckInput<'_>) -> State {
     }
 }
 
-/// Judges the longest time for which the selected rules (`is_rule`) can stop real-time tasks on the
-/// CPUs of interest. The remedy sets this time to zero.
+/// Judges the longest time for which one of the rules that `is_rule` selects can stop real-time
+/// tasks on a CPU of interest. The remedy sets this time to zero.
 fn longest_gap(
     examined: &CheckInput<'_>,
     folder: &str,

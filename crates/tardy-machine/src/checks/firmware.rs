@@ -232,8 +232,8 @@ fn acpi(examined: &CheckInput<'_>) -> Result<State, State> {
 
 fn usb_legacy(examined: &CheckInput<'_>) -> Result<State, State> {
     let root = examined.root()?;
-    // The first bytes are the class: serial bus controller, USB. The last byte is the kind of
-    // controller.
+    // The class of every USB controller starts with 0x0c03: 0c for a serial bus controller, and 03
+    // for USB. The last byte is the kind of USB controller, and is not compared.
     let controllers: Vec<String> = examined
         .texts("sys/bus/pci/devices/*/class")?
         .into_iter()
@@ -272,8 +272,8 @@ fn machine_checks(examined: &CheckInput<'_>) -> Result<State, State> {
         return Ok(State::none("the kernel does not poll for machine checks"));
     }
     let is_ignored = !ignored.is_empty() && ignored.iter().all(|(_, ignored)| ignored == "1");
-    // All CPUs share one interval. Recent kernels print the interval in decimal, older ones in
-    // hexadecimal; zero looks the same in both.
+    // The interval is the same for all CPUs. Recent kernels print the interval in decimal, older
+    // ones in hexadecimal; zero looks the same in both.
     let is_off = intervals.iter().all(|(_, interval)| {
         interval
             .trim_start_matches("0x")
@@ -310,7 +310,7 @@ fn memory_errors(examined: &CheckInput<'_>) -> Result<State, State> {
         .join(", ");
     Ok(match interval.parse::<u64>() {
         Err(_) => State::unknown("edac_mc_poll_msec contains no number"),
-        // An interval of an hour or more is judged like no polling.
+        // Polling once an hour or more rarely is judged as if the kernel never polled.
         Ok(milliseconds) if milliseconds >= 3_600_000 => {
             State::good(format!("{names}, polled every {} s", milliseconds / 1000))
         }

@@ -23,7 +23,8 @@ pub(super) const CHECK: Check = Check {
     look,
 };
 
-/// Longest exit latency that users do not notice. C1 has an exit latency of about 2 us.
+/// Maximum exit latency of an idle state that the check accepts. C1 has an exit latency of about 2
+/// us.
 const EXIT_LATENCY_MAX: Nanos = Nanos::from_micros(2);
 /// PM_QOS_CPU_LATENCY_DEFAULT_VALUE of include/linux/pm_qos.h: the value if no process requested a
 /// limit.

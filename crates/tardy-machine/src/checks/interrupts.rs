@@ -1,5 +1,6 @@
-//! Checks of interrupts beyond [`super::interrupt_affinity`]: how many occur, which CPUs new
-//! interrupts get, moves that have not taken effect, and managed interrupts.
+//! Checks of interrupts, in addition to [`super::interrupt_affinity`]. They check how many
+//! interrupts occur, to which CPUs the kernel assigns new interrupts, whether moves of interrupts
+//! have taken effect, and whether the kernel manages interrupts that reach the CPUs of interest.
 
 use tardy_core::cpu::CpuList;
 

@@ -85,8 +85,8 @@ pub(super) const PARTIAL_SLABS: Check = Check {
     look: |examined| either(partial_slabs(examined)),
 };
 
-/// Maximum percentage of dirty memory, above which writers must wait; the value is from TuneD's
-/// real-time profile. The kernel's default is 20.
+/// When this percentage of memory is dirty, writers must wait. The check accepts settings up to
+/// this value, which is from TuneD's real-time profile. The kernel's default is 20.
 const DIRTY_PERCENT_MAX: i64 = 10;
 
 fn hugepage_defragmentation(examined: &CheckInput<'_>) -> Result<State, State> {
@@ -133,8 +133,8 @@ fn write_back(examined: &CheckInput<'_>) -> Result<State, State> {
 
 fn access_times(examined: &CheckInput<'_>) -> Result<State, State> {
     let mounts = examined.text("proc/mounts")?;
-    // Only file systems on a device are checked, because in others access times cause no writes to
-    // a device.
+    // Only file systems on a device are checked, because on other file systems, updates of access
+    // times cause no writes to a device.
     let on_device = mounts.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
         let (device, point, _, options) =

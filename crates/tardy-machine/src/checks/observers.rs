@@ -99,7 +99,7 @@ const PROFILERS: [&str; 5] = ["perf", "bpftrace", "trace-cmd", "sysprof", "parca
 /// Kinds of BPF programs that are attached to kernel events: kprobe, tracepoint, perf_event,
 /// raw_tracepoint, raw_tracepoint_writable, tracing, lsm.
 const TRACING_KINDS: [u32; 7] = [2, 5, 7, 17, 24, 26, 29];
-/// Maximum number of programs that a finding names.
+/// A finding names at most this many programs.
 const NAMED: usize = 3;
 /// Taint bits that the kernel sets for foreign code, or for an error that it found in itself.
 const MEANINGS: [(u32, &str); 8] = [

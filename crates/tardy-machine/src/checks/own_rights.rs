@@ -74,8 +74,8 @@ impl Holder {
         };
         let capabilities = line("CapEff:").and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
         let (users, mut groups): (Vec<u32>, Vec<u32>) = (numbers("Uid:"), numbers("Groups:"));
-        // The four numbers are the real, effective, saved and file system ID. The last one decides
-        // access to files.
+        // Each of the lines Uid and Gid has four numbers: the real, effective, saved and file
+        // system ID. The last one decides access to files.
         groups.extend(numbers("Gid:").into_iter().nth(3));
         let capabilities = capabilities
             .ok_or_else(|| State::unknown("/proc/self/status lists no capabilities"))?;

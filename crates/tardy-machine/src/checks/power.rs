@@ -141,7 +141,8 @@ fn energy_preference(examined: &CheckInput<'_>) -> Result<State, State> {
     let Some((_, first)) = preferences.first() else {
         return Ok(State::none("the CPU has no energy preference"));
     };
-    // If the preference is a number, it is the value of the register: 0 means performance.
+    // The preference is a word, or a number. A number is the value of the CPU's register, in which
+    // 0 means performance.
     let other = preferences
         .iter()
         .map(|(_, preference)| preference)

@@ -90,14 +90,15 @@ pub(super) const FUTEX_HASH: Check = Check {
 /// Maximum timer slack in ns that is short enough to ignore; the default is 50 us.
 const SLACK_MAX_NS: u64 = 1_000;
 const SHOWN: usize = 4;
-/// Initial, and also minimum, number of slots of a program's hash of futexes (kernel/futex/core.c,
-/// Linux 7.3).
+/// Number of slots that a program's hash of futexes has at first, which is also the minimum
+/// (kernel/futex/core.c, Linux 7.3).
 const FUTEX_SLOTS_LEAST: usize = 16;
 
 /// Returns the number of slots that the kernel chooses for a program's hash of futexes. The kernel
 /// chooses the number before it counts the new thread (kernel/fork.c, copy_process). The kernel
-/// limits the number to the size of the hash for all programs: 256 slots for each possible CPU.
-/// This number never reaches that limit.
+/// also limits the number to the size of the hash that all programs share, which has 256 slots for
+/// each possible CPU. The result is always below this limit, because it is at most 4 slots for each
+/// online CPU, rounded up to a power of two, or 16.
 fn futex_slots(threads: usize, cpus: usize) -> usize {
     (4 * threads.saturating_sub(1).min(cpus))
         .next_power_of_two()
@@ -177,7 +178,8 @@ fn memory(examined: &CheckInput<'_>) -> Result<State, State> {
     };
     let current = format!("{locked} KiB locked, {resident} KiB in memory");
     // Mappings of devices, and pages that the kernel shares with every process, are resident but
-    // cannot be locked. So up to a tenth of the resident memory may be unlocked without a finding.
+    // cannot be locked. So the check accepts a program if at most a tenth of its resident memory is
+    // not locked.
     Ok(if locked > 0 && locked >= resident / 10 * 9 {
         State::good(current)
     } else {
@@ -329,9 +331,10 @@ fn timer_slack(examined: &CheckInput<'_>) -> Result<State, State> {
     })
 }
 
-/// Judges the number of slots that the kernel chooses for the program's hash of futexes. The number
-/// is computed, because only the program itself can ask the kernel for it. For the same reason, the
-/// check does not know whether the program set the number itself or had more threads before.
+/// Judges the number of slots that the kernel chooses for the program's hash of futexes. The check
+/// computes this number, because only the program itself can ask the kernel for it. For the same
+/// reason, the check cannot see whether the program chose another number, or whether the number is
+/// higher because the program had more threads in the past.
 fn futex_hash(examined: &CheckInput<'_>) -> Result<State, State> {
     let program = program(examined)?;
     if !examined.configuration()?.is_built_in("FUTEX_PRIVATE_HASH") {

@@ -214,8 +214,8 @@ impl Case {
     }
 }
 
-/// Makes the increases of all counters in one second: all zero if `is_calm`, otherwise at least one
-/// per counter.
+/// Makes the increases of all counters in one second. If `is_calm`, no counter increases, otherwise
+/// every counter does.
 fn watched(is_calm: bool) -> WatchDelta {
     let line = InterruptLineDelta {
         label: "9".into(),

@@ -155,7 +155,8 @@ impl IdleFacts {
                     states.len() - 1
                 });
                 states[at].cpus.insert(cpu);
-                // The user's choice is bit 0 of `disable`, the driver's is bit 1.
+                // In `disable`, bit 0 is set if the user disabled the state, and bit 1 if the
+                // driver disabled it.
                 if root
                     .number::<u32>(format!("{folder}/{state}/disable"))
                     .is_some_and(|disabled| disabled != 0)

@@ -207,8 +207,8 @@ fn the_journal_of_a_process_that_another_container_cannot_see_is_left_alone() {
 fn a_command_of_the_same_number_in_another_container_has_a_journal_of_its_own() {
     let machine = Machine::new();
     let mine = machine.change();
-    // The next names of this process are already in use: one by a temporary file, one by
-    // a journal.
+    // The names that this process would use next are already taken, alternately by a temporary file
+    // and by a journal.
     let number: u32 = mine
         .path
         .file_stem()

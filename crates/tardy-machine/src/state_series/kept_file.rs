@@ -4,8 +4,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-/// Maximum size that is read. Only on machines with hundreds of CPUs is a file larger
-/// (/proc/interrupts); then only its first part is parsed.
+/// Maximum number of bytes that are read from a file. Only /proc/interrupts can be larger, on
+/// machines with hundreds of CPUs. Then only its first part is parsed.
 const BYTES_MAX: usize = 8 << 20;
 
 #[derive(Debug)]

@@ -1,8 +1,8 @@
-//! Detects when a clock that timers, grids or probes of the run use is set.
+//! Detects when somebody sets a clock that the run uses for timers, for grids or in probes.
 //!
 //! Time synchronisation steps clocks when it starts, and users can step them at any time. A leap
-//! second is a step of CLOCK_REALTIME. If only the rate of a clock is adjusted, this is no step,
-//! because CLOCK_MONOTONIC follows the adjustment.
+//! second is a step of CLOCK_REALTIME. An adjustment of the clock's rate is not a step, because
+//! CLOCK_MONOTONIC follows it.
 
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;

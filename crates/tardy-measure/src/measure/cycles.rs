@@ -12,7 +12,7 @@
 use tardy_core::units::Nanos;
 use tardy_samples::series_writer::FLUSH_INTERVAL;
 
-/// Longest delay with which the recorder counts a cycle.
+/// The recorder counts a cycle at most this long after it happened.
 const BEHIND: Nanos = Nanos(FLUSH_INTERVAL.0 * 2);
 
 /// How long to wait for loads that do not start to work. After this time, cycles are counted
@@ -27,8 +27,9 @@ pub(super) struct CycleCount {
     length: Nanos,
     asked: Option<Nanos>,
     began: Option<Nanos>,
-    /// For each series without a clock-driven grid, the number of its cycles at a time when
-    /// counting had certainly started.
+    /// For each series without a clock-driven grid, the number of its cycles at the first check
+    /// that was at least [`BEHIND`] after the start of the count. By then, the recorder had
+    /// recorded all cycles from before the start.
     before: Option<Vec<u64>>,
 }
 
@@ -64,7 +65,7 @@ impl CycleCount {
         let began = *self.began.get_or_insert(now);
         let is_long_enough = now >= began + self.length;
         let is_known = now >= began + BEHIND;
-        // At this time there is nothing to store or to decide.
+        // The phase cannot end yet, and `before` is already stored or cannot be stored yet.
         if !is_long_enough && (self.before.is_some() || !is_known) {
             return false;
         }

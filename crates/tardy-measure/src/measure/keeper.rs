@@ -269,8 +269,8 @@ impl Drop for KeeperThread {
             .is_ending = true;
         self.keeper.0.has_changed.notify_one();
         if let Some(handle) = self.handle.take() {
-            // A panic of the thread was printed. The caller writes the final files, which replace
-            // the unwritten ones.
+            // If the thread panicked, the panic was printed, and some files were not written. This
+            // does no harm, because the caller writes the final version of these files.
             let _ = handle.join();
         }
     }

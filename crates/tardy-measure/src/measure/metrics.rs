@@ -33,7 +33,8 @@ const READER_LIMIT: Duration = Duration::from_secs(2);
 /// How long the server waits until a client accepts the answer. This time is limited because other
 /// clients wait meanwhile. The wait is rare, because an answer usually fits into a socket's buffer.
 const ANSWER_LIMIT: Duration = Duration::from_millis(500);
-/// Maximum number of open connections. Another connection closes the oldest one.
+/// Maximum number of open connections. If one more client connects, the server closes the oldest
+/// connection.
 const READERS_MAX: usize = 64;
 /// How long the server waits for new numbers. The recorder publishes eight times a second.
 const NUMBERS_LIMIT: Duration = Duration::from_secs(1);
@@ -51,7 +52,7 @@ pub struct Desk {
 #[derive(Debug, Default)]
 struct Numbers {
     series: Vec<SeriesMetrics>,
-    /// Number of this set of series; each set that is published gets the next number.
+    /// Number of times that `series` has been published.
     edition: u64,
     run: Option<RunStatus>,
 }
@@ -462,7 +463,8 @@ mod tests {
     fn asked(server: &MetricsServer, address: SocketAddr, question: &str) -> String {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(question.as_bytes()).unwrap();
-        // This loop takes the recorder's place and publishes regularly.
+        // The test stands in for the recorder: it waits until the server wants new numbers, and
+        // publishes them.
         while !server.desk().is_wanted() && question.contains("/metrics") {
             std::thread::yield_now();
         }
@@ -517,7 +519,8 @@ mod tests {
         let _second = TcpStream::connect(address).unwrap();
         serve(&listener, &mut readers, &desk).unwrap();
         assert_eq!(readers.len(), 2);
-        // Only the time that the server's own thread waits is counted.
+        // The time that passed before the first call of `serve` did not count, so both connections
+        // are still open. The time that `serve` waits does count.
         let begin = Instant::now();
         while !readers.is_empty() {
             serve(&listener, &mut readers, &desk).unwrap();

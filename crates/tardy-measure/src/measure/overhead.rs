@@ -17,8 +17,9 @@ pub(super) struct StartCounts {
 impl StartCounts {
     /// Reads the counts. Must be called on the measuring thread, directly before the loop.
     pub(super) fn now() -> Self {
-        // These two calls cause page faults in advance (for the page of `usage`, and for the
-        // clock's code). Otherwise, the calls below would cause these page faults and count them.
+        // The first call of each function causes page faults (for the page of `usage`, and for the
+        // clock's code). These two calls cause them in advance, so that they are not counted as
+        // page faults of the loop.
         let _ = usage(UsageScope::Thread);
         let _ = clock::thread_cpu_time();
         Self {

@@ -2,9 +2,10 @@
 //! no processes, so that tests can run it with any times.
 //!
 //! A phase ends on time even if its loads ignore the request to stop, so that the run takes as long
-//! as `--for` requests. At the start of the last tenth of a phase (at most 500 ms), its loads are
-//! asked to stop; halfway through this time they are killed. The changes that loads made are undone
-//! before the next phase. The loads of the last phase work until the end of the run.
+//! as `--for` requests. The last tenth of a phase, or its last 500 ms if these are shorter, is for
+//! stopping its loads. They are asked to stop when this time starts, and killed when half of it has
+//! passed. The changes that loads made are undone before the next phase. The loads of the last
+//! phase work until the end of the run.
 //!
 //! Loads that still exist 5 s after their phase's end are abandoned, but only after their guardian
 //! had a chance to answer. So no load is abandoned merely because the host paused this virtual
@@ -53,14 +54,15 @@ enum Stage {
     Ended,
 }
 
-/// Returns how long before its end the loads of a phase are stopped, for a phase of this length.
+/// Returns how long before the end of a phase its loads are asked to stop. `length` is the length
+/// of the phase.
 fn ending(length: Nanos) -> Nanos {
     Nanos(length.get() / ENDING_PART).min(ENDING_MAX)
 }
 
 /// Decides when each phase starts and ends. Each phase ends as planned even if its loads fail. If
 /// the guardian does not confirm that the loads are gone, the phase ends at most [`STUCK`] later.
-/// The next phase starts then.
+/// The next phase starts when this phase has ended.
 ///
 /// Loads are stopped before the end of their phase, so that they are gone when the next phase
 /// starts. The loads of the last phase work until it ends.
@@ -243,8 +245,8 @@ impl Timeline {
         if let Some(record) = self.records.last_mut() {
             record.end_ns = Some(end);
         }
-        // Phases that are counted in cycles have no fixed length, so no phase after them starts
-        // late.
+        // A phase that is counted in cycles has no planned end, so the next phase is not late,
+        // whenever it starts.
         self.planned = if self.counts_cycles() {
             now
         } else {

@@ -75,8 +75,8 @@ struct Work {
 }
 
 impl Recorder {
-    /// Starts the thread on `cpus`. Reserves disk space for the histograms of the series in
-    /// `files`, but less if `--disk` bounds the run (`is_bounded`). `keeper` writes histograms
+    /// Starts the thread on `cpus`. Reserves disk space for a histogram of each series in `files`.
+    /// Reserves less space if `--disk` bounds the run (`is_bounded`). `keeper` writes histograms
     /// during the run, `feed` passes figures to a live view, and `metrics` passes numbers to
     /// clients of metrics.
     pub(super) fn start<'a>(
@@ -271,15 +271,17 @@ fn progress_of(series: &SeriesRecorder, is_closed: bool) -> Progress {
         cpu: descriptor.cpu,
         counts: series.counts(),
         worst: series.worst(),
-        // Only the tool's own threads must keep making progress. Other programs' loops may pause.
+        // The watchdog uses the period to decide whether a series hangs. Only the tool's own
+        // threads must keep making progress. The loops of other programs may pause, so their series
+        // have no period here.
         period: (descriptor.schedule.is_grid() && descriptor.external.is_none())
             .then(|| descriptor.schedule.period()),
         is_closed,
     }
 }
 
-/// Returns the histogram of a series that does not store every sample; `None` for other series.
-/// Folded samples need no other histogram, because they are in the hourly histograms.
+/// Returns the histogram of a series if the series does not store every sample. A series whose old
+/// samples are folded needs no such histogram, because the hourly histograms contain these samples.
 fn encoded_histogram(series: &SeriesRecorder) -> Option<Vec<u8>> {
     let histogram = series.histogram()?;
     let room = series.rotation().map(|_| HISTOGRAM_BYTES as usize);

@@ -30,7 +30,8 @@ use super::session::{SessionError, first_record, system};
 
 /// Capacity of a ring in samples, the same as for a probe.
 const RING_SAMPLES: usize = 32_768;
-/// Time that is assumed between two stimuli. It is only used to predict due times in the file.
+/// Assumed time between two stimuli, which can come at any time. It is only used to predict due
+/// times in the file.
 const REQUEST: Nanos = Nanos::from_millis(1);
 
 /// The request for a responder's run.

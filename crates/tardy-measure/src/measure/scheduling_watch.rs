@@ -4,8 +4,8 @@
 //! user requested.
 //!
 //! The watch checks the policy, priority and CPUs of the threads once a second. Each thread also
-//! checks its own scheduling when it ends. The CPU of each sample is known from
-//! [`tardy_sys::post`].
+//! checks its own scheduling when it ends. The watch need not check on which CPU each sample was
+//! taken, because [`tardy_sys::post`] does this.
 
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;

@@ -190,8 +190,8 @@ struct Mover {
 }
 
 impl Motion {
-    /// Makes a check that considers a series hung if its counter stays the same for longer than
-    /// both `still_max` and two periods of the series.
+    /// A series is later considered to hang if its counter stays the same for longer than
+    /// `still_max`, and also for longer than two periods of the series.
     fn new(still_max: Nanos) -> Self {
         Self {
             still_max,

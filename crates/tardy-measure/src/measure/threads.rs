@@ -62,7 +62,8 @@ pub(super) struct MeasuringThread {
 const LEAD: Nanos = Nanos::from_millis(100);
 const NOT_CHOSEN: i64 = i64::MIN;
 
-/// The barrier at which threads wait for the start, and from which they get its time.
+/// The barrier at which the measuring threads wait for the start of the run. It gives all of them
+/// the same start time.
 ///
 /// The start is chosen by the measuring thread that is released first, not by the thread that
 /// prepares the run. An ordinary task on a busy machine, or a disk, can delay the preparation. Such
@@ -269,8 +270,8 @@ mod tests {
 
     use super::*;
 
-    /// Adds a note to the test's list when it is dropped. In the test, it takes the place of a
-    /// probe's files and memory.
+    /// Stands for a probe's files and memory in a test: adds a note to the test's list when it is
+    /// dropped.
     struct DropNote(Arc<Mutex<Vec<&'static str>>>);
 
     impl Drop for DropNote {

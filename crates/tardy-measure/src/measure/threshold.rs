@@ -72,8 +72,9 @@ impl Threshold {
         self.worst = latency;
         for action in &self.actions {
             let done = match action {
-                // These two actions need nothing to be done here. The trace around the worst
-                // samples is stored in any case, and threads continue unless they are stopped.
+                // For these two actions, nothing has to be done here. For `trace`, the tracer
+                // stores the trace around the worst samples anyway. For `continue`, the threads
+                // continue because nobody stops them.
                 ThresholdAction::Trace | ThresholdAction::Continue => Ok(()),
                 ThresholdAction::Signal(process) => process::kill(*process, signal::TERMINATE),
                 ThresholdAction::SignalNumber { num, pid } => {

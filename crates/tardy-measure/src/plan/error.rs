@@ -23,7 +23,7 @@ pub enum PlanError {
         missing: String,
         remedy: String,
     },
-    /// A probe is requested twice, although only one of its kind can run.
+    /// A probe is requested twice, although only one probe of its kind can run at a time.
     #[error(
         "--probe {name} is given twice, but a process or machine has only one such timer or \
          device: leave one out"
@@ -32,7 +32,8 @@ pub enum PlanError {
     /// The request limits the probe to some CPUs, and some of these are not measured.
     #[error("--probe {probe}: CPUs {cpus} are not measured: add them to --cpus, or leave them out")]
     NotMeasured { probe: String, cpus: CpuList },
-    /// The request limits the probe to some CPUs, but the CPUs of such a probe cannot be chosen.
+    /// The request limits the probe to some CPUs, but a user cannot choose the CPUs of this kind of
+    /// probe.
     #[error("--probe {probe}: the probe does not run one thread per measured CPU: leave cpus= out")]
     NotBoundToCpus { probe: String },
     /// Two probes have the same name.
@@ -140,7 +141,7 @@ pub enum PlanError {
         least: Option<u64>,
         folder: PathBuf,
     },
-    /// The disk budget is smaller than what this run needs at least.
+    /// The disk budget is smaller than the minimum for this run.
     #[error("--disk {} is too small for this run: give at least {}, or measure fewer CPUs", format_bytes(*disk), format_bytes(least.next_multiple_of(1 << 20)))]
     DiskTooSmall { disk: u64, least: u64 },
     /// The disk budget cannot bound the trace of `--on-threshold trace`.
@@ -206,7 +207,8 @@ impl PlanError {
                 | Self::NoRoom { .. }
         ) || matches!(
             self,
-            // If no file system accepts a name, the request is wrong.
+            // An invalid file name is a fault of the request, because no file system would accept
+            // it.
             Self::OutUnwritable { error, .. } if error.kind() != ErrorKind::InvalidFilename
         )
     }

@@ -68,8 +68,8 @@ pub(super) fn resolve(
                     loads.push(plan);
                 }
                 // A load that the command line names must run, because without it the run would not
-                // be the requested one. If the user requested a named list of loads and one of them
-                // cannot run, most of the requested loads still run.
+                // be the requested one. If the user requested several loads by the name of a list,
+                // loads of the list that cannot run are left out, and the others still run.
                 Err(Unsupported { missing, remedy })
                     if !request.loads.is_empty() && asked.list.is_none() =>
                 {
@@ -91,8 +91,8 @@ pub(super) fn resolve(
                 }
             }
         }
-        // If the user gave a control group for loads, loads stay in it, because its limits would
-        // not apply to them elsewhere.
+        // If the user gave a control group for the loads, they stay in this group, because its
+        // limits would not apply to them in another group.
         let may_have_groups = request.load_cgroup.is_none();
         if may_have_groups
             && !sharing::share_equally(&mut loads, &host)
@@ -100,8 +100,8 @@ pub(super) fn resolve(
         {
             warnings.push(unequal());
         }
-        // If all loads of a phase are missing, the phase is left out, because it would run without
-        // load but under the loads' name.
+        // If none of the loads of a phase can run, the phase is left out. Otherwise it would run
+        // without load, although its name says that it has one.
         if !loads.is_empty() || phase.loads.is_empty() {
             phases.push(PhasePlan {
                 name: phase.name,

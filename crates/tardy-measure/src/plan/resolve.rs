@@ -234,9 +234,9 @@ fn probes_of(scenario: &Scenario) -> Result<Vec<Probe>, PlanError> {
     Ok(probes)
 }
 
-/// Ensures that the name of a probe is unique. Refuses a user's name that another probe has, or
-/// that is a kind of probe. If the user gave no name and the probe's kind is taken as a name, adds
-/// a number to the kind.
+/// Ensures that the name of a probe is unique. If the user gave the name, refuses it if another
+/// probe has the same name or if it is a kind of probe. If the user gave no name, the probe's kind
+/// is its name. If another probe already has this name, adds a number to it.
 fn name_apart(plan: &mut ProbePlan, before: &[Probe]) -> Result<(), PlanError> {
     let is_taken = |name: &str| before.iter().any(|(_, other)| other.name == name);
     if plan.kind.is_some()
@@ -248,7 +248,7 @@ fn name_apart(plan: &mut ProbePlan, before: &[Probe]) -> Result<(), PlanError> {
     }
     if is_taken(&plan.name) {
         let kind = plan.name.clone();
-        // There are more numbers than probes, so one of the names is free.
+        // There are fewer probes than numbers, so the search always finds a free name.
         plan.name = (2..)
             .map(|number| format!("{kind}-{number}"))
             .find(|name| !is_taken(name))
@@ -422,8 +422,8 @@ fn isolation(
     })
 }
 
-/// Returns the instances of all probes. Unless the request sets them, their start times are random,
-/// so that the instances run in step neither with each other nor with the tick.
+/// Returns the instances of all probes. Their start times are random unless the request sets them,
+/// so that the instances do not run in step with each other or with the tick.
 fn threads_of(
     request: &Request,
     cycles: Option<u64>,
@@ -535,8 +535,9 @@ fn check_disk(
     let series = threads.iter().map(of).sum();
     let mut of_samples = disk;
     if request.explain != ExplainLevel::Off {
-        // Samples get what the share of explanations leaves of the budget. If the budget is at
-        // least the minimum for explained runs, this suffices, so the check below cannot fail.
+        // Explanations get a share of the budget, and samples get the rest. The rest is enough for
+        // the samples if the budget is at least the minimum for explained runs. After this check,
+        // the check of the rest below therefore cannot fail.
         let least = Plan::disk_least_explained(series);
         if disk < least {
             return Err(PlanError::DiskTooSmall { disk, least });

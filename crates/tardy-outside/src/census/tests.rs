@@ -27,7 +27,7 @@ fn a_sample_that_claims_billions_of_skipped_due_times_takes_no_gigabytes() {
     );
 }
 
-/// Makes a run folder in which the plugin's output is this.
+/// Makes a run folder that contains `raw` as the plugin's output.
 fn watched(folder: &Path, raw: &[u8]) {
     std::fs::create_dir_all(folder).unwrap();
     std::fs::write(folder.join("seen"), raw).unwrap();

@@ -109,14 +109,16 @@ impl AppMemory {
         self.words[REFUSED].load(Ordering::Relaxed)
     }
 
-    /// Returns whether a program still has a loop open. The kernel answers this by a file lock, so
-    /// the answer is correct no matter how a program ended.
+    /// Returns whether a program still has a loop open. The check tries to get a file lock. The
+    /// kernel releases the program's lock however the program ends, so the result is always
+    /// correct.
     ///
     /// # Errors
     /// Returns an error if the file cannot be reopened because /proc is not mounted.
     pub fn is_anybody_there(&self) -> io::Result<bool> {
-        // A lock belongs to the open file description, which programs inherit with this descriptor.
-        // So the check opens the file again, which makes a new description.
+        // A lock belongs to an open file description, and programs inherit the description of this
+        // memory's descriptor. To try the lock with another description, the check opens the file
+        // again.
         let file = File::options()
             .read(true)
             .write(true)

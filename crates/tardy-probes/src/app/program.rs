@@ -1,5 +1,5 @@
-//! Starts the user's program with the memory for its loops, waits until they run, and ends the
-//! program with the run.
+//! Starts the user's program with the memory for its loops, waits until the loops run, and ends the
+//! program when the run ends.
 
 use std::io;
 use std::os::fd::AsFd;

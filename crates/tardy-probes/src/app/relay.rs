@@ -10,8 +10,8 @@ use crate::recording::ring::Producer;
 
 /// Interval between reads of the loops' rings, which hold 1.6 s or more.
 const INTERVAL: std::time::Duration = std::time::Duration::from_millis(10);
-/// How long the relay waits, at most, after the run's end for the cycle that completes the last
-/// sample.
+/// Maximum time for which the relay waits, after the run's end, for the cycle that completes the
+/// last sample.
 const PATIENCE: Nanos = Nanos::from_secs(1);
 
 /// A loop to relay.
@@ -66,14 +66,22 @@ enum End {
     OffGrid(OffGrid),
 }
 
-/// Passes on the cycles of a loop until the loop ends or `control` stops it. Returns where the loop
-/// left its grid, if it did.
+/// What was seen of a loop during a measurement.
+#[derive(Debug)]
+pub struct Relayed {
+    /// Where the loop left its grid, if it did.
+    pub left: Option<LeftGrid>,
+    /// Whether any cycle was due during the measurement.
+    pub has_cycles: bool,
+}
+
+/// Passes on the cycles of a loop until the loop ends or `control` stops it.
 pub fn relay(
     memory: &AppMemory,
     running: RunningLoop,
     rings: LoopRings,
     control: &Control,
-) -> Option<LeftGrid> {
+) -> Relayed {
     // The thread needs the same niceness as the recorder, because a full ring would lose cycles.
     let _ = sched::set_policy(0, sched::Policy::Other { nice: -20 });
     let mut line = Line::new(running, rings);
@@ -87,7 +95,10 @@ pub fn relay(
             .take_waiting(control)
             .or((is_gone || is_over).then_some(End::Gone))
         {
-            return line.close(end);
+            return Relayed {
+                has_cycles: line.has_begun,
+                left: line.close(end),
+            };
         }
     }
 }
@@ -220,9 +231,9 @@ mod tests {
             tells_done: true,
             reader,
         };
-        let left = relay(memory, running, LoopRings { done, start }, control);
+        let relayed = relay(memory, running, LoopRings { done, start }, control);
         RelayEnd {
-            left,
+            left: relayed.left,
             start: start_consumer,
             done: done_consumer,
         }

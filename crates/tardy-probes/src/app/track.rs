@@ -82,7 +82,8 @@ impl Track {
             .filter(|&step| step > 0 && step % period.get() == 0)
             .ok_or(off_grid)?;
         let skipped = (step / period.get()) as u64 - 1;
-        // There are more lost cycles than due times, so some cycles had a due time off the grid.
+        // More cycles were lost than there are due times of the grid in between, so some cycles had
+        // a due time off the grid.
         if skipped < self.lost {
             Err(off_grid)
         } else {
@@ -103,7 +104,7 @@ impl Track {
             self.producer.begin_cycle();
             self.producer.push(sample);
         }
-        // These due times are in no sample's count, because it is unknown which of the lost cycles
+        // No sample counts these skipped due times, because it is unknown which of the lost cycles
         // skipped them, or because there is no sample before the first cycle.
         if lost > 0 || not_lost > 0 {
             self.producer.lose(lost, not_lost);

@@ -9,8 +9,9 @@ use tardy_core::units::Nanos;
 
 /// Length of a window.
 pub(super) const WINDOW: Nanos = Nanos::from_millis(100);
-/// Maximum number of datagrams per window from senders other than the peer, including those that a
-/// challenge answers. If each takes a microsecond, all together take a hundredth of a CPU.
+/// Maximum number of datagrams per window from senders other than the peer. Datagrams that the
+/// responder answers with a challenge count, too. If the responder needs a microsecond for each,
+/// all of them together take a hundredth of a CPU.
 pub(super) const UNANSWERED_MAX: u32 = 1_000;
 /// Maximum number of datagrams per window: one every 20 us. An initiator waits for each answer, so
 /// it cannot send faster than this for long.

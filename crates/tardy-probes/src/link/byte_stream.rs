@@ -1,9 +1,9 @@
 //! `serial-bytes`: sends one byte in each direction, over a serial device or a pseudo-terminal.
 //!
 //! The time of a byte includes the time on the wire and in the device's FIFO: at 115200 bits per
-//! second, the wire alone takes 87 us in each direction. The byte of a stimulus is the low part of
-//! the stimulus's number. Two byte values are reserved: one asks whether the other end is present,
-//! the other answers this question.
+//! second, the wire alone takes 87 us in each direction. The byte that is sent as a stimulus is the
+//! low part of the stimulus's number. Two byte values are reserved: one asks whether the other end
+//! is present, the other answers this question.
 
 use std::fmt;
 use std::fs::File;

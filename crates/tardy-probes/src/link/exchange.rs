@@ -1,7 +1,7 @@
 //! The initiator's loop: sends a stimulus, busy-polls for its answer, and records both.
 //!
-//! A round trip is recorded even if the initiator was interrupted. A separate series has the
-//! longest time between two polls of each round trip. If a stimulus is not answered, the time-out
+//! A round trip is recorded even if the initiator was interrupted. A separate series contains, for
+//! each round trip, the longest time between two polls. If a stimulus is not answered, the time-out
 //! is recorded as its latency, which is a lower bound.
 
 use std::io;
@@ -56,8 +56,8 @@ pub struct Pace {
     pub cycles: Option<u64>,
 }
 
-/// The responder is assumed to be gone if no answer arrives for this time and for [`GONE_STIMULI`]
-/// stimuli.
+/// The responder is assumed to be gone if no answer has arrived for this time, and at least
+/// [`GONE_STIMULI`] stimuli since the last answer are unanswered.
 const GONE_AFTER: Nanos = Nanos::from_secs(1);
 const GONE_STIMULI: usize = 10;
 /// Maximum number of unanswered stimuli that are held back until it is known whether the responder
@@ -295,9 +295,9 @@ impl<L: Initiator> Exchange<'_, L> {
     }
 }
 
-/// Measures the lower bound of a round trip over this link: the median time of the initiator's own
-/// system calls for a stimulus and its answer, without the path to the other end. `once` makes
-/// these calls.
+/// Measures the lower bound of a round trip over a link: the median time that the initiator needs
+/// for its own system calls, which send a stimulus and receive an answer. The path to the other end
+/// is not included. `once` makes these calls.
 ///
 /// # Errors
 /// Returns the errors of `once`.
@@ -323,7 +323,7 @@ pub struct NetworkFloor {
     pub is_without_loopback: bool,
 }
 
-/// How long, at most, the loop polls for a datagram that this machine sent to itself.
+/// Maximum time for which the loop polls for a datagram that this machine has sent to itself.
 const LOOPBACK_MAX: Nanos = Nanos::from_secs(1);
 
 /// Polls until something arrives, to measure a lower bound.
@@ -349,7 +349,8 @@ pub fn look_until(mut look: impl FnMut() -> io::Result<bool>) -> io::Result<()> 
 /// network.
 ///
 /// # Errors
-/// Returns an error of `loopback` that has another cause, or an error of the local sockets.
+/// Returns the error of `loopback` if its cause is not that the interface is down, or an error of
+/// the local sockets.
 pub fn network_floor(loopback: impl FnOnce() -> io::Result<Nanos>) -> io::Result<NetworkFloor> {
     use io::ErrorKind::{
         AddrNotAvailable, HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut,

@@ -111,7 +111,8 @@ struct Lines {
 }
 
 impl Lines {
-    /// Requests both lines of `chip`. If `waits` is set, a read of the input waits for an edge.
+    /// Requests both lines of `chip`. If `waits` is set, a read of the input line blocks until an
+    /// edge comes.
     ///
     /// # Errors
     /// Fails as [`gpio_lines::input`] does.

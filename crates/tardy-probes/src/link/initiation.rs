@@ -38,7 +38,7 @@ pub struct Initiation {
     pub is_external: bool,
     /// Who answers.
     pub answers: Answers,
-    /// The other end, if this process itself answers.
+    /// The responder's end, if the responder runs in this process.
     pub own_responder: Option<Box<dyn Responder>>,
     pub(super) exchanging: Exchange,
 }

@@ -162,8 +162,8 @@ impl Initiator for LineInitiator {
     fn recover(&mut self) {
         self.waits_for = None;
         // If the responder missed the change, it sleeps until the next change. So the initiator
-        // changes the level back, which wakes it. How long the responder takes to follow this
-        // second change is not recorded as a round trip.
+        // changes the level back, which wakes it. This second change is not a stimulus, so no round
+        // trip is recorded for it.
         if !self.settles().unwrap_or(true) && self.set(!self.is_on).is_ok() {
             let _ = self.settles();
         }

@@ -45,7 +45,7 @@ pub(super) struct Packet {
     pub kind: Kind,
     /// The conversation that the packet belongs to.
     pub conversation: u64,
-    /// Number of the stimulus, in the stimulus and in its answer.
+    /// In a stimulus and in its answer: number of the stimulus.
     pub number: u64,
     /// In an answer: time on the responder's clock, from the kernel's receive time stamp until just
     /// before the answer was sent; below zero if the kernel gave no time stamp.

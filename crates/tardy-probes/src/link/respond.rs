@@ -44,10 +44,11 @@ pub struct ResponderResult {
     /// Number of received messages that were not requests. On parallel ports: number of pulses that
     /// shared an answer with an earlier pulse.
     pub others: u64,
-    /// Number of requests (not only stimuli) that were not answered, because the sender was not the
-    /// session's peer or did not know the secret.
+    /// Number of requests that were not answered because the sender was not the session's peer or
+    /// did not know the secret. Stimuli and all other requests count.
     pub strangers: u64,
-    /// Number of sessions; 0 on links that only the other end can reach.
+    /// Number of sessions; 0 on links without sessions, because only the other end can send over
+    /// them.
     pub sessions: u64,
     /// How often a flood made the responder sleep until the end of a window.
     pub rests: u64,

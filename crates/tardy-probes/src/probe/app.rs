@@ -104,6 +104,7 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         .to_vec();
     let notes = vec![describe(&found)];
     let loop_thread = found.thread;
+    let loop_name = found.name.clone();
     let (start, done) = match (opening.producers.pop(), opening.producers.pop()) {
         (Some(start), Some(done)) => (start, done),
         _ => {
@@ -117,7 +118,7 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         // The relay runs in a separate thread, which is started before the run starts. Starting a
         // thread causes page faults for the new stack, and the tool counts page faults of the
         // current thread as those of a measuring thread.
-        let (begin, left) = std::thread::scope(|scope| {
+        let (begin, relayed) = std::thread::scope(|scope| {
             let (go, gone) = std::sync::mpsc::sync_channel::<Start<'_>>(1);
             let memory = &memory;
             let relaying = std::thread::Builder::new().spawn_scoped(scope, move || {
@@ -131,24 +132,38 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
                     tells_done: found.tells_done,
                     reader,
                 };
-                relay(memory, running, LoopRings { done, start }, begin.control)
+                Some(relay(
+                    memory,
+                    running,
+                    LoopRings { done, start },
+                    begin.control,
+                ))
             });
             let relaying = relaying.map_err(scoped::refused)?;
             let begin = ready.wait();
             let _ = go.send(begin);
-            let left = relaying.join().map_err(|_| {
+            let relayed = relaying.join().map_err(|_| {
                 io::Error::other("the thread that reads the program's loop ended unexpectedly")
             })?;
-            io::Result::Ok((begin, left))
+            io::Result::Ok((begin, relayed))
         })?;
         let refused = memory.refused();
-        if let Some(left) = left {
+        let is_empty = relayed.as_ref().is_some_and(|relayed| !relayed.has_cycles);
+        if let Some(left) = relayed.and_then(|relayed| relayed.left) {
             let (period, before, due) = (left.period, left.at.before, left.at.due);
             begin.control.warn(Warning::LoopLeftItsGrid {
                 name: left.name,
                 period,
                 before,
                 due,
+            });
+        }
+        if is_empty {
+            begin.control.warn(Warning::Problem {
+                text: format!(
+                    "the loop `{loop_name}` started no cycle during the measurement: measure for \
+                     longer, or give a loop that runs for longer"
+                ),
             });
         }
         if refused > 0 {

@@ -1,5 +1,5 @@
-//! The measuring loops of probes that wait for the due times of a grid in other ways than `cyclic`.
-//! The compiler makes a specialised copy for each probe.
+//! The measuring loops that several probes share to wait for the due times of a grid. Only `cyclic`
+//! on the run's clock has a separate loop. The compiler makes a specialised copy for each probe.
 
 use std::io;
 

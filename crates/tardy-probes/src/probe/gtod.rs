@@ -1,10 +1,10 @@
 //! `gtod`: reads a clock continuously, and records the times between two consecutive reads.
 //! gtod_latency of koolwal2009 reports only the largest of these times.
 //!
-//! The probe reads two clocks in turns: one for 1 ms, then the other. If it changed the clock after
-//! each read, the time between two reads of one clock would include three calls. The turns of the
-//! two clocks overlap: each turn starts before the other clock's last read. So a delay between two
-//! turns falls between two reads of one clock.
+//! The probe reads two clocks in turns: one for 1 ms, then the other. If it read the clocks
+//! alternately, the time between two reads of one clock would include a read of the other clock.
+//! The turns of the two clocks overlap: each turn starts before the other clock's last read. So a
+//! delay between two turns falls between two reads of one clock.
 //!
 //! If the time of day is set during a gap, the length of the gap is taken from the run's clock
 //! instead. Otherwise a step forward by an hour would look like a gap of an hour, and after a step
@@ -136,7 +136,8 @@ impl<C: Fn() -> i64, A: Fn() -> i64> ClockReader<C, A> {
         self.begun = self.last;
     }
 
-    /// Reads the clock and its offset, and repeats this until the offset did not change in between.
+    /// Reads the clock's offset before and after the clock, and repeats this until both offsets are
+    /// equal.
     fn read_exactly(&self) -> (i64, i64) {
         loop {
             let ahead = (self.ahead)();

@@ -12,7 +12,7 @@ use super::PROBES;
 use super::member::{OpenContext, ProbeInstance};
 use super::series_info::{SeriesInfo, SeriesKind};
 
-/// What a probe states about itself.
+/// The description of a kind of probe.
 #[derive(Debug)]
 pub struct ProbeInfo {
     /// Name on the command line and in file names: lower case, digits, dashes.
@@ -44,9 +44,9 @@ pub struct ProbeInfo {
     /// pair of threads, so probes that use these are not single.
     pub is_single: bool,
     /// What the probe waits for. Three kinds of probes do not count as waiting for their own timer:
-    /// pairs of threads, probes whose cycles something else starts, and probes that measure
-    /// interval errors. A constant latency, such as that of a tick, does not show in interval
-    /// errors.
+    /// pairs of threads, probes that do not start their cycles themselves, and probes that measure
+    /// interval errors. The last kind does not count because a constant latency, such as that of a
+    /// tick, does not show in interval errors.
     pub waits_for: WaitsFor,
     /// The system calls of the measuring loops, named as in strace: first the one in which the
     /// probe sleeps, then the timed wake-up or work. A clock read through the vDSO is not a system

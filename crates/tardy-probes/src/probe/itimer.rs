@@ -2,8 +2,8 @@
 //!
 //! A process has only one such timer, so the probe has one thread, on the first measured CPU. If a
 //! signal is already pending, the kernel drops further ones, and nothing records that. So the
-//! summary fits a grid to the activations, and counts the due times of the grid without an
-//! activation.
+//! summary fits a grid to the times of the activations, and counts the due times of this grid at
+//! which there was no activation.
 
 use std::io;
 

@@ -3,17 +3,18 @@
 //! takes its audio clock from a sound card or from a model. The names of the series show which of
 //! these was measured.
 //!
-//! Numbers that a real player reports are used as they are. mpv plays an endless clip that
-//! libavfilter makes, without a file. mpv reports the frame times in its statistics and the skew
-//! through its JSON interface; the two are joined by the number of the frame. A frame without a
-//! reported skew is recorded as lost. A frame that was not shown is recorded as skipped. The series
-//! of simulated players have separate names, so no table mixes a simulated and a real player.
+//! The probe uses the numbers that a real player reports, without changes. mpv plays an endless
+//! clip, which libavfilter makes without a file. mpv reports the frame times in its statistics and
+//! the skew through its JSON interface, and the probe joins the two by the number of the frame. A
+//! frame without a reported skew is recorded as lost. A frame that was not shown is recorded as
+//! skipped. The series of simulated players have separate names, so no table mixes a simulated and
+//! a real player.
 //!
-//! The kernel reports the position of the card's hardware pointer with a time stamp; this gives the
-//! time of the audible sound. The time is extrapolated at the nominal rate to the time of the
-//! frame. If the pointer moves in uneven steps, this time has an error of the same size. The run
-//! reports this error, and the rate of the card's clock. After an xrun, the sound resumes where it
-//! was interrupted.
+//! The kernel reports the position of the card's hardware pointer, with a time stamp. From the two,
+//! the probe computes which position in the sound is audible at the time of a frame. It assumes
+//! that the pointer has advanced at the nominal rate since the time stamp. If the pointer moves in
+//! uneven steps, the result has an error of the same size. The run reports this error, and the rate
+//! of the card's clock. After an xrun, the sound resumes where it was interrupted.
 //!
 //! The series of the built-in loop are called `media.alsa` if a card's clock is used, and `media`
 //! if a modelled clock is used. Without `player=`, the card's clock is used if there is a card; the

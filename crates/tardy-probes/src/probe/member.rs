@@ -1,4 +1,5 @@
-//! An opened probe: threads that are not started yet, and the way in which they wait for the start.
+//! An opened probe. Its threads are not started yet; this module also defines how they wait for the
+//! start of the run.
 
 use std::io;
 
@@ -41,13 +42,15 @@ pub struct ProbeInstance {
     /// Whether the measured answers come from outside this machine; absent for probes without
     /// answers.
     pub external: Option<bool>,
-    /// If another program takes the samples, its thread, as far as it is known.
+    /// ID of the thread that takes the samples, if this is a thread of another program and it is
+    /// known.
     pub loop_thread: Option<i32>,
     /// Caveats for the probe's numbers, shown with every result. If several instances have the same
     /// text, it is shown once.
     pub notes: Vec<String>,
-    /// The part of the preparation that is left for later, so that instances can do it in parallel.
-    /// The parts of all instances are called in order when all instances are open.
+    /// Waits for a part of the preparation that runs in the background, so that the instances can
+    /// do this part in parallel. When all instances are open, this is called for one instance after
+    /// the other.
     pub finish: Option<Finish>,
 }
 
@@ -171,8 +174,8 @@ impl<'a> StartGate<'a> {
 }
 
 impl Member {
-    /// Makes the main thread of an instance, which is bound to its CPU, scheduled as planned, and
-    /// watched.
+    /// Makes the main thread of an instance. The thread is bound to its CPU, scheduled as planned,
+    /// and watched by the watchdog.
     #[must_use]
     pub fn new(probe: &ProbePlan, cpu: Option<CpuId>, run: Run) -> Self {
         Self {

@@ -83,8 +83,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
 
 /// Time between two checks of the clock and the stop flag.
 const LOOK: Nanos = Nanos::from_millis(1);
-/// How long one step of the probe's own work takes at most. In an emulated machine, a step takes
-/// some thousand instructions of 4 ns.
+/// Maximum time that one step of the probe's own work may take. In an emulated machine, a step
+/// takes some thousand instructions, each of which takes 4 ns.
 const OWN_WORK_MAX: Nanos = Nanos::from_micros(50);
 
 fn open(opening: OpenContext<'_>) -> io::Result<ProbeInstance> {

@@ -1,15 +1,16 @@
-//! Shared code of the thread-to-thread probes, in which one thread wakes another one, and the time
-//! that this takes is recorded.
+//! Shared code of the thread-to-thread probes. In these probes, one thread wakes another one, and
+//! the woken thread records how long this took.
 //!
 //! The woken thread has a higher priority than the waker, so that on the same CPU the wake-up
 //! itself switches to the woken thread. One of the two is the timekeeper: it sleeps until each due
 //! time of a grid, and records the latency of that timer in a separate series.
 //!
-//! A pair of threads has two series. In the series of wake-ups, each wake-up is due at the waker's
-//! clock read. The series of the timer that paces the wake-ups is on a grid. A late timer therefore
-//! does not count as a late wake-up. If the woken thread is still busy with one wake-up when the
-//! next period starts, that period has no wake-up and is recorded as skipped. One atomic step
-//! decides this, so each period is counted once.
+//! A pair of threads has two series. In the series of wake-ups, each wake-up is due when the waker
+//! reads the clock, right before it wakes the other thread. In the series of the timer that paces
+//! the wake-ups, due times are on a grid. A late timer therefore does not count as a late wake-up.
+//! If the woken thread is still busy with one wake-up when the next period starts, that period has
+//! no wake-up and is recorded as skipped. One atomic step decides this, so each period is counted
+//! once.
 
 use std::io;
 use std::sync::Arc;
@@ -112,7 +113,7 @@ pub(super) fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Resolves a probe whose channel some kernels lack.
+/// Resolves a probe, and refuses it if the kernel lacks the probe's channel.
 pub(super) fn resolve_with<C: Channel>(
     probe: &ProbePlan,
     host: &Host,
@@ -141,8 +142,9 @@ struct Pair<C> {
     stamp: AtomicI64,
     /// [`IDLE`], or the number of periods that have passed since the start of the current wake-up.
     under_way: AtomicU64,
-    /// Number of periods that the waker started, if it keeps the time. This count is then the
-    /// number of expected samples, so that this number does not depend on the woken thread.
+    /// Number of periods that the waker started; used only if the waker is the timekeeper. The
+    /// number of expected samples is then this count, so that it does not depend on the woken
+    /// thread.
     periods: AtomicU64,
     is_ending: AtomicBool,
 }
@@ -325,7 +327,7 @@ fn paced_waker<C: Channel>(pair: Arc<Pair<C>>, plan: ThreadPlan, mut timer: Prod
     })
 }
 
-/// Makes the woken thread for a waker that keeps the time.
+/// Makes the woken thread for a pair whose timekeeper is the waker.
 fn woken_by_waker<C: Channel>(
     pair: Arc<Pair<C>>,
     plan: ThreadPlan,
@@ -432,8 +434,8 @@ fn asked_waker<C: Channel>(pair: Arc<Pair<C>>) -> Run {
     })
 }
 
-/// Leaves with the other threads; after an error, stops the run, because a pair without one of its
-/// threads measures nothing.
+/// Waits until all threads have taken their last samples. If `result` is an error, stops the run
+/// instead, because a pair measures nothing without one of its threads.
 fn leave_or_stop(start: &Start<'_>, result: io::Result<()>) -> io::Result<Departure> {
     result.inspect_err(|_| start.control.stop())?;
     Ok(start.control.leave())

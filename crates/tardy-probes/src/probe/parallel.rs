@@ -1,5 +1,5 @@
-//! `parallel`: several threads that make relative sleeps, and fewer CPUs than threads, as in figure
-//! 4 of mckenney2009.
+//! `parallel`: several threads, 12 by default, share the measured CPUs. Each thread sleeps for
+//! relative times, as in figure 4 of mckenney2009.
 
 use std::io;
 

@@ -1,5 +1,5 @@
-//! `pipe`: one thread waits to read a byte, and another thread writes it, which is the oldest
-//! method of wake-up.
+//! `pipe`: one thread waits to read a byte, and another thread writes it. This is the oldest way
+//! for one thread to wake another one.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 

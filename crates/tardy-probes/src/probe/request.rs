@@ -200,7 +200,7 @@ impl ProbeSpec {
         }
     }
 
-    /// Returns the probe `info` with its default values.
+    /// Returns a request for the probe `info`, in which all parameters have their default values.
     #[must_use]
     pub fn usual(info: &'static ProbeInfo) -> Self {
         Self {

@@ -1,5 +1,5 @@
-//! `response`: the round trip of a stimulus to a device or machine and of its answer, timed by a
-//! thread that busy-polls for the answer.
+//! `response`: a thread sends a stimulus to a device or another machine, busy-polls for its answer,
+//! and measures the time of this round trip.
 
 use std::io;
 
@@ -218,7 +218,7 @@ fn own_responder(
     let run: Run = Box::new(move |ready| {
         let start = ready.wait();
         let is_over = std::sync::atomic::AtomicBool::new(false);
-        // The responder ends when the initiator closes its end.
+        // The responder returns when the initiator closes its side of the link.
         let mut answered = ResponderResult::default();
         responder.answer(&is_over, &mut None, &mut answered)?;
         if answered.failures > 0 {

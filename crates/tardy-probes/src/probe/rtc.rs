@@ -1,8 +1,8 @@
 //! `rtc`: the periodic interrupt of the real-time clock, as realfeel of williams2002 reads it.
 //!
 //! Since Linux 2.6.38, the kernel emulates this interrupt with a high-resolution timer
-//! (drivers/rtc/interface.c, rtc_pie_update_irq). The probe therefore times that timer and the
-//! device's read, not the hardware.
+//! (drivers/rtc/interface.c, rtc_pie_update_irq). The probe therefore measures how fast that timer
+//! and a read of the device are, not how fast the clock's hardware is.
 
 use std::io;
 use std::sync::mpsc::Receiver;

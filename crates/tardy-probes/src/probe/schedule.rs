@@ -179,8 +179,8 @@ mod tests {
         assert_eq!(walk.base(), Nanos(1400));
     }
 
-    /// This was seen on a machine with eight busy processes: the period was 1 ns, and a stall
-    /// lasted 5 s.
+    /// Such a long stall was seen on a machine with eight busy processes: it lasted 5 s, and the
+    /// period was 1 ns.
     #[test]
     fn what_a_sample_cannot_count_is_left_to_the_next_one() {
         let mut walk = GridWalk::new(Nanos(0), Nanos(1), Nanos::ZERO, 1);

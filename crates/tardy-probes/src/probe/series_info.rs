@@ -93,8 +93,8 @@ impl SeriesInfo {
 }
 
 impl SeriesKind {
-    /// Returns the schedule of the series, for a probe with this period. `start` and `dither` move
-    /// a grid.
+    /// Returns the schedule of the series. `period` is the period of the probe. If the due times
+    /// are on a grid, `start` and `dither` shift them.
     #[must_use]
     pub fn schedule(self, period: Nanos, start: Nanos, dither: Nanos) -> Schedule {
         match self {
@@ -117,8 +117,8 @@ impl SeriesKind {
         matches!(self, Self::Work | Self::Skew)
     }
 
-    /// Returns the meaning of the values, if the clock has this error. Gaps shorter than `least`
-    /// are ignored.
+    /// Returns the meaning of the values. For latencies, it includes the error of the clock; for
+    /// gaps, the length `least`, below which gaps are ignored.
     #[must_use]
     pub fn meaning(self, clock_error: Nanos, least: Nanos) -> Meaning {
         match self {

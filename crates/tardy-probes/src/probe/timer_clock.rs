@@ -2,10 +2,10 @@
 //!
 //! Due times and latencies are times on the run's clock, CLOCK_MONOTONIC, even if the timer uses
 //! another clock. The difference between the two clocks changes only in steps. After a step, the
-//! due times on the run's clock stay the same, and the timer is set again. If a wait ended early,
-//! the thread waits again; if it would take longer, `measure::clock_watch` interrupts it. So after
-//! a step, no thread keeps the CPU busy, and the run ends on time. The watch also makes a run with
-//! a step inconclusive.
+//! due times on the run's clock stay the same, and the timer is set again. If a step makes a wait
+//! end early, the thread waits again. If a step would make a wait too long, `measure::clock_watch`
+//! interrupts it. So after a step, no thread keeps the CPU busy, and the run ends on time. The
+//! watch also makes a run with a step inconclusive.
 
 use std::io;
 

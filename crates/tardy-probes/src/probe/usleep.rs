@@ -1,5 +1,5 @@
-//! `usleep`: relative sleeps with the CPU's cycle counter read before and after, as in test B of
-//! abeni2002.
+//! `usleep`: sleeps for relative times, and reads the CPU's cycle counter before and after each
+//! sleep, as in test B of abeni2002.
 //!
 //! The counter is calibrated against CLOCK_MONOTONIC before the run. A wake-up is judged as early
 //! only if it is early by more than the error of the two clocks. This error is 500 parts per

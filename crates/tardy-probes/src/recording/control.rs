@@ -102,7 +102,7 @@ impl Control {
         }
     }
 
-    /// Returns whether a sample due at `due` is due at the end or later.
+    /// Returns whether `due` is at the end of the run or later.
     #[inline]
     #[must_use]
     pub fn is_past_end(&self, due: Nanos) -> bool {

@@ -1,5 +1,6 @@
-//! Which samples a thread took on a CPU other than planned, as intervals of consecutive samples.
-//! The measuring thread records them without locking or allocating; the recorder reads them.
+//! Stores which samples a thread took on a CPU other than the planned one, as intervals of
+//! consecutive samples. The measuring thread records them without locking or allocating; the
+//! recorder reads them.
 
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
@@ -36,8 +37,9 @@ struct Stretch {
 }
 
 impl Stretches {
-    /// Records a sample. `goes_on` is true if the previous sample was also recorded here. Must be
-    /// called by one thread only.
+    /// Records a sample that the thread took on `cpu`, which is not the planned one. `goes_on` is
+    /// true if the previous sample of the series was also recorded by this function. Must be called
+    /// by one thread only.
     pub(super) fn note(&self, cpu: u32, due: Nanos, goes_on: bool) {
         let used = self.used.load(Ordering::Relaxed) as usize;
         let is_same =

@@ -45,7 +45,7 @@ struct Ring {
     head: Line<AtomicU64>,
     tail: Line<AtomicU64>,
     cycles: Line<AtomicU64>,
-    /// For each small value, how often it occurred; such values are only counted, not passed on.
+    /// Counts how often each small value occurred. Such values are only counted, and not passed on.
     bins: Box<[AtomicU64]>,
     /// How long the probe looked for gaps, in ns; only for series of gaps.
     observed: AtomicI64,
@@ -65,7 +65,7 @@ struct RingEnd {
 /// The writer's final counts, which it stores when it closes the ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClosingStatement {
-    /// Due time of the first cycle for which the writer did not wait any more.
+    /// Due time of the cycle that follows the last one for which the writer waited.
     pub next_due: Nanos,
     /// Number of samples lost since the last one that was passed on.
     pub gap: Gap,
@@ -242,8 +242,8 @@ impl Producer {
         self.ring.head.0.store(self.head, Ordering::Release);
     }
 
-    /// Ends the series. `next_due` is the due time of the first cycle for which the writer did not
-    /// wait any more.
+    /// Ends the series. `next_due` is the due time of the cycle that follows the last one for which
+    /// the writer waited.
     pub fn close(self, next_due: Nanos) {
         let closing = &self.ring.closing;
         closing.next_due.store(next_due.get(), Ordering::Relaxed);
@@ -299,7 +299,8 @@ impl Consumer {
         self.ring.cycles.0.load(Ordering::Relaxed)
     }
 
-    /// Returns how often each value occurred that was only counted; empty if there are no bins.
+    /// Returns the count of each bin, that is, how often each small value occurred; empty if there
+    /// are no bins.
     pub fn bins(&self) -> impl ExactSizeIterator<Item = u64> + '_ {
         self.ring.bins.iter().map(|bin| bin.load(Ordering::Relaxed))
     }

@@ -100,7 +100,8 @@ impl PreparedSeries {
         ))
     }
 
-    /// Makes a series whose oldest samples are folded by `rule`. Existing histograms are continued.
+    /// Makes a series whose oldest samples are folded by `rule`. Histograms that already exist are
+    /// continued.
     ///
     /// # Errors
     /// Returns an error if existing histograms cannot be read or the file cannot be created.
@@ -166,13 +167,14 @@ impl PreparedSeries {
         self.0.tally.tap = Some(tap);
     }
 
-    /// Starts collecting data for a live view; `window` is what the run is judged by.
+    /// Starts collecting data for a live view. `window` is the range of latencies that meet the
+    /// deadline.
     pub fn watch(&mut self, window: Option<Window>) {
         self.0.tally.watch = Some(Watch::new(&self.0.descriptor, window));
     }
 
-    /// Returns the descriptor of the series. Until the series starts, the start in the descriptor
-    /// is not that of the run.
+    /// Returns the descriptor of the series. Before the series starts, the start time in the
+    /// descriptor is not yet that of the run.
     #[must_use]
     pub fn descriptor(&self) -> &Descriptor {
         self.0.descriptor()
@@ -347,7 +349,7 @@ impl SeriesRecorder {
         self.rotation.as_ref()
     }
 
-    /// Returns the files that may not be on the disk yet.
+    /// Returns the files whose content may not have reached the disk yet.
     #[must_use]
     pub fn unsynced(&self) -> Vec<PathBuf> {
         match &self.rotation {

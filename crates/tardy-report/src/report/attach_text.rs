@@ -54,8 +54,8 @@ pub fn text(result: &AttachResult, columns: usize) -> String {
     out
 }
 
-/// Starts with the reason why the program is late, if its longest cycle was blocked longer than the
-/// worst wake-up took.
+/// If the time for which the longest cycle was blocked exceeds the largest wake-up latency, writes
+/// a sentence about the largest part of this cycle.
 fn cycle_headline(out: &mut String, result: &AttachResult, columns: usize) {
     let worst_wake_up = result.all.map_or(Nanos::ZERO, |all| all.max_ns);
     if let Some(longest) = result

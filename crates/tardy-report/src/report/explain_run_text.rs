@@ -272,7 +272,8 @@ pub(super) fn second_opinion_head(opinion: &SecondOpinion) -> String {
     )
 }
 
-/// Returns how well the trace agrees with timerlat; both parts of a latency are compared.
+/// Returns how well the trace agrees with timerlat on two parts of a latency: the part until the
+/// timer's function runs, and the part until the thread runs.
 pub(super) fn second_opinions(opinion: &SecondOpinion) -> [(&'static str, String); 2] {
     [
         ("to its timer's function", opinion.interrupt),

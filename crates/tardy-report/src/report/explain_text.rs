@@ -240,7 +240,7 @@ fn warnings(explanation: &Explanation, is_evidence: bool) -> Vec<String> {
     warnings
 }
 
-/// Writes the holders of the CPU. `all` is the total latency.
+/// Writes the holders of the CPU. `all` is the sum of the explained latencies.
 pub(super) fn holders(out: &mut String, rows: &[HolderRow], all: u64, unexplained_ns: u64) {
     let _ = writeln!(out, "\nCauses of latency, {} in all", time(all));
     let mut table =

@@ -27,7 +27,7 @@ const BUILDS_SHOWN: usize = 40;
 const CHANGES_SHOWN: usize = 20;
 /// Number of values at the start of each series that serve as the reference for later values.
 const FIRST: usize = 8;
-/// For each colour of a cell except the first, the smallest increase that the colour stands for.
+/// The smallest increase for which each colour of a cell is used, from the second colour on.
 const LEVELS: [f64; HEAT_LEVELS - 1] = [0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0];
 /// Width and height of a chart in px.
 const SIZE: (f64, f64) = (1080.0, 320.0);
@@ -177,7 +177,8 @@ fn told(found: &History, change: &LastingChange, index: usize) -> Markup {
     }
 }
 
-/// Draws a chart with its legend and its numbers. `index` tells the drawings of a page apart.
+/// Draws a chart with its legend and its numbers. `index` is a number that no other drawing on the
+/// page has.
 pub(super) fn drawn(chart: &Chart, index: usize) -> Markup {
     let (scene, _) = draw(chart, SIZE, Frame::Plot);
     html! {

@@ -4,9 +4,10 @@
 //! Text from runs is data. maud escapes it in the page, [`json::embedded`] escapes it in the
 //! script's input, and the page's content policy allows only the page's own script.
 //!
-//! After the first zoom, the script draws the extremes on a canvas, as rectangles with a column per
-//! pixel. An SVG path that changes with every frame would be too slow: the browser would rasterise
-//! it again in every tile that it touches. On printed pages, the extremes are drawn as paths.
+//! Time lines show the extremes (the smallest and the largest value) of short intervals. After the
+//! first zoom, the script draws the extremes on a canvas, as one rectangle per pixel column. An SVG
+//! path that changes with every frame would be too slow: the browser would rasterise it again in
+//! every tile that it touches. On printed pages, the extremes are drawn as paths.
 
 mod comparison;
 mod costs;
@@ -56,8 +57,8 @@ const KINDS: [Kind; 8] = [
 ];
 
 /// Returns the complete HTML file of a report. `comparison` compares the other runs with the first
-/// one, or contains the reason why they cannot be compared. `why` explains the difference of two
-/// watched guests. `now` is the time at which the file is made.
+/// one, or contains the reason why they cannot be compared. `why` explains the difference between
+/// the latencies of two watched guests. `now` is the time at which the file is made.
 #[must_use]
 pub fn page(
     runs: &[RunData],
@@ -169,9 +170,9 @@ enum Lead<'a> {
 }
 
 impl<'a> Lead<'a> {
-    /// Chooses the chart for the top of the page. If there is one run, it shows all probes if there
-    /// are several, otherwise the loads if there are several, otherwise the tail. If there are
-    /// several runs, it shows their tails.
+    /// Chooses the chart for the top of the page. For several runs, the chart shows their tails.
+    /// For a single run with several probes, it shows all probes. For a single run with one probe,
+    /// it shows the loads if there are several, and otherwise the tail.
     fn of(runs: &'a [RunData]) -> Option<Self> {
         let probe = runs
             .iter()
@@ -246,7 +247,7 @@ impl Row {
 }
 
 /// Kinds of charts that are unfolded for each probe when the report has several probes. The chart
-/// of bars is unfolded, too.
+/// with a bar per load is not in this list, but is unfolded, too.
 const KINDS_OPEN: [Kind; 2] = [Kind::Timeline, Kind::Ccdf];
 
 /// Returns the charts of one probe, without the chart next to the verdict. With `is_folded`, only

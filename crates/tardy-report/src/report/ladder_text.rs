@@ -21,7 +21,7 @@ pub fn table(ladder: &Ladder, probe: &str, is_named: bool) -> Table {
     table.row(
         std::iter::once("misses".to_owned()).chain(ladder.rungs.iter().map(Rung::misses_in_words)),
     );
-    // The length of some imported runs is unknown, so they have no number per hour.
+    // If the length of an imported run is unknown, its misses per hour are unknown, too.
     if ladder
         .rungs
         .iter()
@@ -35,9 +35,9 @@ pub fn table(ladder: &Ladder, probe: &str, is_named: bool) -> Table {
     table
 }
 
-/// Returns a sentence with the shortest deadline that was met, and a sentence with the upper bound
-/// of the misses of this deadline. If every deadline was missed, returns a sentence about this. The
-/// sentence is empty if the samples do not decide which deadline was met.
+/// Returns a sentence with the shortest deadline that was met and, if it is known, a sentence with
+/// the upper bound of the misses of this deadline. If every deadline was missed, returns a sentence
+/// that states this. Returns no sentence if the samples do not decide which deadline was met.
 #[must_use]
 pub fn smallest(ladder: &Ladder) -> Vec<String> {
     if ladder.every_deadline_missed {

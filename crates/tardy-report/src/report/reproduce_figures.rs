@@ -1,4 +1,4 @@
-//! Figures of papers, drawn from our runs of their experiments.
+//! Draws the figures of papers again, from our own runs of the papers' experiments.
 
 use std::path::Path;
 

@@ -52,7 +52,8 @@ pub(super) fn summary(found: &Reproduction) -> String {
     )
 }
 
-/// Returns a sentence with the number of published values for which the tables also show our own.
+/// Returns a sentence with the number of published values, and the number of those beside which the
+/// tables show a value that we measured.
 pub(super) fn cells(found: &Reproduction) -> String {
     let cells = found.cells;
     format!(
@@ -136,7 +137,8 @@ pub(super) fn times(claim: &ClaimResult) -> String {
     }
 }
 
-/// Returns why a claim is not confirmed, and how the reason is known.
+/// Returns the reason why a claim is not confirmed, and whether this reason was found in a trace,
+/// was published, or is unknown.
 pub(super) fn why(reason: &Reason) -> String {
     match reason {
         Reason::Traced(text) => format!("reason (traced): {text}"),

@@ -132,9 +132,9 @@ fn gravest(summary: &Summary) -> Option<&Warning> {
         .min_by_key(|warning| warning.rank())
 }
 
-/// Returns the load under which the probe's value was largest. If the probe had a larger value
-/// outside of all loads, the text also states the largest value under that load. `None` if there
-/// was only one load.
+/// Returns the load under which the probe's value was largest. If the probe had an even larger
+/// value outside of all loads, also states the largest value under the returned load. Returns
+/// `None` if there was only one load.
 fn worst_load(summary: &Summary, probe: &ProbeSummary) -> Option<String> {
     if summary.loads.len() < 2 {
         return None;

@@ -8,9 +8,9 @@ pub struct Screen {
     pub lines: Option<usize>,
 }
 
-/// Returns the text broken at blanks into lines of at most `columns`. If a line is broken, its rest
-/// is aligned with the start of its last cell, which is the text after two blanks. If this cell
-/// starts too far to the right, the rest is indented two columns more than the line.
+/// Returns the text broken at blanks into lines of at most `columns`. Two blanks separate the cells
+/// of a line. If a line is broken, its rest is aligned with the start of the line's last cell. If
+/// this cell starts too far to the right, the rest is indented two columns more than the line.
 #[must_use]
 pub fn fitted(text: &str, columns: usize) -> String {
     let mut out = String::new();

@@ -1,6 +1,6 @@
-//! The theory about the sections of watched guests, as text. It shows call paths, the bound on the
-//! scheduling latency, the longest interval in which no switch is possible, and the distribution of
-//! the latency that follows from the sections.
+//! The theory about the sections of watched guests, as text. The text shows the call paths of
+//! sections, the bound on the scheduling latency, the longest interval in which no switch is
+//! possible, and the distribution of latencies that follows from the lengths of the sections.
 
 use tardy_outside::bound::Interrupts;
 use tardy_outside::census::Group;
@@ -11,7 +11,8 @@ use super::table::Table;
 
 /// Maximum number of functions that are shown of a call path.
 const PATH: usize = 8;
-/// The intervals from which the bound is computed.
+/// The intervals in the table of variables: the four from which the bound on the scheduling latency
+/// is computed, and the observed latency.
 const VARIABLES: [Stretch; 5] = [
     Stretch::BeforeScheduler,
     Stretch::SwitchTail,
@@ -130,7 +131,8 @@ fn paths(groups: &[Group]) -> Part {
     Part { note: "", table }
 }
 
-/// Returns the name of an interval in the paper.
+/// Returns the name of an interval: the name in the paper (ECRTS 2020), if the paper defines the
+/// interval.
 fn variable(stretch: Stretch) -> &'static str {
     match stretch {
         Stretch::BeforeScheduler => "D_POID",

@@ -28,7 +28,7 @@ pub struct Section {
     pub table: Option<Table>,
     /// The sentences. Sentences about failed checks start with a dash.
     pub lines: Vec<String>,
-    /// Whether the section has no model and only states why.
+    /// Whether the section contains no model, and only states why there is none.
     pub is_without_model: bool,
 }
 
@@ -425,7 +425,7 @@ fn model(label: &str, tail: &TailModel) -> Section {
     }
 }
 
-/// Formats the level that a model gives for a horizon.
+/// Formats the latency that, according to the model, is exceeded once in `horizon`.
 fn level(model: &Model, horizon: &str) -> String {
     format!(
         "exceeded once in {horizon} if the conditions stay the same: {} us, 95 % interval {}; over \

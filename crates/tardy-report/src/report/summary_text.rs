@@ -482,9 +482,9 @@ impl Page<'_> {
         }
     }
 
-    /// Returns the last lines, which state the next step, the sampling gap and the machine. Of
-    /// these parts, the first `parts` are returned, by importance. Grave settings, and the decision
-    /// of a run with a verdict, are always shown.
+    /// Returns the last lines. They state the next step, the sampling gap and the machine, or only
+    /// the first `parts` of these three. Grave settings, and the decision of a run with a verdict,
+    /// are always included.
     fn foot(&self, parts: usize) -> String {
         let mut out = String::new();
         if parts > 1 {

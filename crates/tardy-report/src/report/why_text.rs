@@ -150,7 +150,8 @@ fn nanos(ns: u64) -> Nanos {
     Nanos(i64::try_from(ns).unwrap_or(i64::MAX))
 }
 
-/// Formats a time in instructions: a whole number, unless a clock read lies inside an instruction.
+/// Formats a time as a number of instructions. The number is whole, unless a clock was read in the
+/// middle of an instruction.
 fn instructions(ns: i64, instruction_ns: u64) -> String {
     let length = i64::try_from(instruction_ns.max(1)).unwrap_or(i64::MAX);
     if ns % length == 0 {

@@ -20,7 +20,7 @@ const FALSE_SHARE: f64 = 0.05;
 /// The seed is fixed, so that the same cells always give the same text.
 const SEED: u64 = 1;
 
-/// Selects the number of each replica that is compared.
+/// Selects which number of each replica is compared with those of the other replicas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Statistic {

@@ -8,8 +8,8 @@ use tardy_run::tracing::TracingRecord;
 
 use super::side::{CompareError, RunSide, Side};
 
-/// What must be equal in all runs of a side, each aspect as its name and value; and the text that
-/// describes the measurement in messages.
+/// The aspects of a measurement that must be equal in all runs of a side, each as a name and a
+/// value. Messages describe the measurement with the text `words`.
 struct Measurement {
     aspects: [(&'static str, String); 6],
     words: String,
@@ -80,8 +80,8 @@ pub(super) fn is_same_measurement(one: &RunRecord, other: &RunRecord) -> bool {
         && Measurement::of(one, false).aspects == Measurement::of(other, false).aspects
 }
 
-/// Start of a word on the kernel's command line that comparisons ignore. The word differs between
-/// the lab's replicas. Replicas nevertheless repeat the same measurement.
+/// Comparisons ignore words on the kernel's command line that start with this text. These words
+/// differ between replicas in the lab, although the replicas repeat the same measurement.
 const PAD_WORD: &str = "tardy.pad=";
 
 fn command_line(record: &RunRecord) -> String {

@@ -2,8 +2,8 @@
 //!
 //! A comparison by time blocks is inconclusive if samples depend on each other over more than a
 //! block's length. Without this rule, a second run on the same machine can appear to be worse, even
-//! if it starts seconds after the first. Such a comparison needs longer runs, or at least four runs
-//! per side.
+//! if it starts seconds after the first. A comparison that is inconclusive for this reason needs
+//! longer runs, or at least four runs per side.
 
 use tardy_core::units::Nanos;
 use tardy_run::record::{RunRecord, SeriesRecord};

@@ -19,8 +19,9 @@ const BEYOND_OF_RUN_MIN: f64 = 10.0;
 
 /// The numbers that decide whether a quantile can be estimated on both sides.
 pub(super) enum Bounds {
-    /// The number of samples that the shortest run has. If `is_exact`, the value of a run has no
-    /// random error, but a run with another seed would give another value.
+    /// Each run counts as one number, so the number of samples of the shortest run decides. If
+    /// `is_exact` is set, the value of a run has no random error, but a run with another seed would
+    /// give another value.
     OfRuns { is_exact: bool },
     /// For each quantile: the quantile, and the numbers of independent samples in the baseline and
     /// in the candidate.

@@ -21,7 +21,7 @@ use super::model::Outcome;
 /// change.
 pub(super) const RUNS_MIN: usize = 8;
 
-/// A change that one number made.
+/// A change of one number, such as a quantile or a cost, from one run to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// Index of the first run after the change.

@@ -4,9 +4,9 @@
 //! Costs are compared as ratios (Hodges and Lehmann's shift of logarithms). Ratios are used because
 //! the value of a trial is a sum of many delays that are never negative, and because users want to
 //! know a percentage. With at least four runs per side, each run counts as one number. With fewer
-//! runs, the trials are compared. If there are many metrics, some differ by chance. So the
-//! intervals are widened as for latencies, and the probability that any verdict is wrong is at most
-//! 1 %. Programs are compared by their averages, as in mckenney2009.
+//! runs, the trials are compared. If there are many metrics, some of them differ by chance. The
+//! intervals are therefore widened, as they are for latencies, so that the probability of any wrong
+//! verdict is at most 1 %. Programs are compared by their averages, as in mckenney2009.
 
 use std::path::{Path, PathBuf};
 

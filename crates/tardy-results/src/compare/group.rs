@@ -82,11 +82,11 @@ pub struct RunGroup {
     /// For samples at or above this value, an imported file gives only their number. Absent if the
     /// file gives the values of all samples.
     pub open_from: Option<Nanos>,
-    /// By how much a sample of an import can be below and above its stored value, at most; 0 for
-    /// samples that tardy itself took.
+    /// The largest amounts by which an imported sample can have been below and above its stored
+    /// value; both are 0 for samples that tardy itself took.
     pub rounding_ns: (f64, f64),
-    /// Mean of an import's samples. The file may state the mean more precisely than the buckets of
-    /// its histogram give it.
+    /// Mean of an import's samples. The mean that the file states may be more precise than a mean
+    /// that is computed from the buckets of its histogram.
     pub stated_mean_ns: Option<f64>,
 }
 
@@ -185,7 +185,7 @@ impl RunGroup {
     }
 }
 
-/// The lengths from which the length of blocks is chosen.
+/// The lengths of a run and of its time intervals, from which the length of blocks is computed.
 #[derive(Debug, Clone, Copy)]
 struct Lengths {
     measured: Nanos,
@@ -275,16 +275,16 @@ pub fn groups(
     Ok(groups)
 }
 
-/// Returns the value at and above which the file of an import gives only the number of a probe's
-/// samples.
+/// Returns the value from which on an imported file gives only the number of a probe's samples, not
+/// their values.
 fn open_from(record: &RunRecord, probe: &str) -> Option<Nanos> {
     stated(record, probe)
         .filter_map(StatedTotals::open_from)
         .min()
 }
 
-/// Returns by how much a sample of an imported probe can be below and above its stored value, at
-/// most.
+/// Returns the largest amounts by which an imported sample of a probe can have been below and above
+/// its stored value.
 fn rounding(record: &RunRecord, probe: &str) -> (f64, f64) {
     stated(record, probe).fold((0.0, 0.0), |(below, above), stated| {
         (

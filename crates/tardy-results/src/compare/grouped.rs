@@ -13,7 +13,7 @@ use super::side::{CompareError, RunSide, Side};
 #[derive(Debug)]
 pub struct GroupedComparison {
     pub comparison: Comparison,
-    /// Descriptions of the groups that made another measurement than the baseline.
+    /// Descriptions of the groups whose measurement differs from that of the baseline.
     pub left_out: Vec<String>,
 }
 

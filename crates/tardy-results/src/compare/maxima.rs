@@ -1,9 +1,10 @@
 //! Compares the largest values of the sides.
 //!
-//! The maxima of two single runs differ by chance, so a verdict on them requires a test. The test
-//! counts the samples of one side that exceed the maximum of the other side by more than the margin
-//! and by more than the usual difference between runs. At most 1 % of comparisons have such a wrong
-//! verdict, so the rate of false discoveries is at most 1 %, too.
+//! The maxima of two single runs differ by chance, so a verdict on them requires a test. With at
+//! least four runs per side, the test compares the maxima of the runs. With fewer runs, it counts
+//! the samples of one side that exceed the maximum of the other side by more than the margin and by
+//! more than the usual difference between runs. The test gives a wrong verdict in at most 1 % of
+//! comparisons, so the rate of false discoveries is at most 1 %, too.
 
 use tardy_statistics::compare::equal_length::median_maximum;
 use tardy_statistics::compare::permutation::all_above_by_chance;

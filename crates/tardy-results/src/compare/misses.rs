@@ -2,9 +2,9 @@
 //!
 //! The comparison counts clusters of misses, not single misses. Their number comes from the
 //! variance of the number of misses, or from the extremal index if the index shows more dependence.
-//! If a side has few misses, they cannot show how they cluster, so the misses of each side are
-//! assumed to cluster at least as much as those of both sides together. With at least four runs per
-//! side, each run counts as one number, namely its share of misses.
+//! A side with few misses does not show how its misses cluster. Therefore, the misses of each side
+//! are assumed to cluster at least as much as the misses of both sides do on average. With at least
+//! four runs per side, each run counts as one number, namely its share of misses.
 
 use tardy_core::verdict::Window;
 use tardy_statistics::compare::permutation::permutation;

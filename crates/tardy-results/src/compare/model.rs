@@ -268,7 +268,8 @@ pub struct Table {
     pub rows: Vec<Row>,
     /// The quantiles that were requested but not compared.
     pub not_compared: Vec<NotCompared>,
-    /// The largest values for equal numbers of samples.
+    /// The largest values of the runs of both sides. More samples tend to have a larger maximum, so
+    /// each of these values is the maximum of the same number of samples.
     pub maxima: Option<Maxima>,
     /// Deadline misses; absent if there is no deadline.
     pub misses: Option<Misses>,

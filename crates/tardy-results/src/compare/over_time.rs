@@ -16,7 +16,7 @@ use super::model::{Outcome, RunFacts, Settings, SideSummary};
 use super::read::{load_of_phase, one_clock, summary};
 use super::side::{CompareError, RunSide, Side};
 
-/// Minimum number of samples that every run needs beyond a quantile.
+/// A quantile is followed only if every run has at least this many samples beyond it.
 const BEYOND_MIN: f64 = 10.0;
 
 /// The result of a comparison over time.
@@ -30,7 +30,8 @@ pub struct OverTime {
     pub settings: Settings,
     /// The runs, oldest first.
     pub runs: Vec<RunFacts>,
-    /// Tracks for each probe and quantity that all runs have.
+    /// The tracks of each probe and quantity that occur in all runs: one track for the median and,
+    /// if there are enough samples, one for a higher quantile.
     pub tracks: Vec<Track>,
     /// The runs at which any number changed, each with the facts that changed at the same time.
     pub changes: Vec<Change>,
@@ -44,10 +45,11 @@ pub struct Track {
     pub quantile: f64,
     /// Value of the quantile in each run.
     pub values_ns: Vec<f64>,
-    /// Largest value of each run, as estimated for a run of the length of the shortest run. The
-    /// values are shown but not tested, because they vary too much.
+    /// An estimate for each run: the largest value that it would have if it were as short as the
+    /// shortest run. These maxima are shown but not tested, because they vary too much.
     pub maxima_ns: Vec<f64>,
-    /// The number of samples of which each value in `maxima_ns` is the largest.
+    /// The number of samples in the shortest run, for which the values in `maxima_ns` are
+    /// estimated.
     pub maxima_of: u64,
     /// Changes of the value that exceed the margin.
     pub steps: Vec<Step>,

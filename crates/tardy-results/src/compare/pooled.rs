@@ -15,7 +15,8 @@ use super::model::Body;
 pub(super) struct PooledRuns<'a> {
     pub(super) runs: &'a [RunGroup],
     pub(super) exact: Histogram,
-    /// How many clusters there are per late sample.
+    /// Extremal index: the number of clusters of late samples, divided by the number of late
+    /// samples.
     pub(super) index: f64,
 }
 
@@ -91,8 +92,9 @@ impl<'a> PooledRuns<'a> {
         self.runs.iter().all(|run| run.is_exact)
     }
 
-    /// Returns `value`, a quantile of this side, and whether it is exact. If an import gives only
-    /// the number of samples in that range, the returned value is a lower bound.
+    /// Returns what is known about a quantile of this side whose computed value is `value`: the
+    /// value, and whether it is exact. If `value` lies in a range for which an import gives only
+    /// the number of samples, returns the start of that range, which is a lower bound.
     pub(super) fn known(&self, value: f64) -> (f64, bool) {
         let open = self
             .runs
@@ -104,7 +106,8 @@ impl<'a> PooledRuns<'a> {
             .map_or((value, true), |from| (from, false))
     }
 
-    /// Returns by how much a sample can be below and above its stored value, at most.
+    /// Returns two limits of rounding: by how much a sample can at most be below its stored value,
+    /// and by how much it can at most be above it.
     pub(super) fn rounding(&self) -> (f64, f64) {
         self.runs.iter().fold((0.0, 0.0), |(below, above), run| {
             (run.rounding_ns.0.max(below), run.rounding_ns.1.max(above))
@@ -140,9 +143,9 @@ impl<'a> PooledRuns<'a> {
             .collect()
     }
 
-    /// Returns the number of independent samples that give as much information about a quantile as
-    /// all samples. This is the smaller of two numbers: the estimate from blocks of time
-    /// (`of_blocks`) and the number in the summary.
+    /// Returns the number of independent samples that would give as much information about a
+    /// quantile as all the dependent samples of this side. This is the smaller of two numbers: the
+    /// estimate from blocks of time (`of_blocks`) and the number in the summary.
     pub(super) fn effective(&self, quantile: f64, of_blocks: f64) -> f64 {
         let known = || self.runs.iter().filter_map(|run| run.numbers.as_ref());
         let of_summary: Option<f64> = known()

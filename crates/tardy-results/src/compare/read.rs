@@ -118,9 +118,9 @@ fn groups_of(side: &Side, settings: &Settings, needs_blocks: bool) -> Result<Gro
     Ok(all)
 }
 
-/// Returns the load whose groups belong to the requested phase; `None` stands for the groups of
-/// whole runs. A run with one phase has no group for that phase, because the whole run is that
-/// phase.
+/// Returns the load by which the groups of the requested phase are found. Returns `None` if the
+/// groups of whole runs are wanted: because no phase was requested, or because the runs have only
+/// this phase. Such runs have no separate groups for the phase.
 ///
 /// # Errors
 /// Fails with [`CompareError::NoPhase`] if no run of the side has the phase.
@@ -484,7 +484,9 @@ fn undecided_misses(base: &Side, side: &Side) -> Option<String> {
     ))
 }
 
-/// Returns a note about the spread between runs that was assumed because the runs do not show it.
+/// Returns a note if the runs do not show how much runs of the same side differ from each other.
+/// The note states that the difference is exact only for these runs, or that tardy assumes a
+/// spread.
 fn about_runs(base: &Side, side: &Side, tables: &[Table]) -> Option<String> {
     let of_source = |source: SpreadSource| {
         tables

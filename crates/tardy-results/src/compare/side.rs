@@ -80,7 +80,8 @@ pub enum CompareError {
     /// A series could not be read.
     #[error(transparent)]
     Series(#[from] tardy_samples::read_series::SeriesError),
-    /// A run recorded kernel stacks or ran timerlat; either of them increases latencies too much.
+    /// A run recorded kernel stacks or ran timerlat. Both increase latencies so much that the run
+    /// cannot be compared.
     #[error(
         "{} recorded kernel stacks or ran timerlat (--explain=stacks, --explain=timerlat). This \
          adds tens of microseconds to its latencies, so they cannot be compared: measure again \

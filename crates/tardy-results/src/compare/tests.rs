@@ -32,8 +32,8 @@ fn settings(between_runs: Option<f64>, margin: f64) -> Settings {
     }
 }
 
-/// Returns a run with a random level. The level is the exponential of a sum of uniform numbers. It
-/// is approximately log-normal, with the deviation `spread`.
+/// Returns a run with a random level. The logarithm of the level is a sum of uniform random
+/// numbers, so it is approximately normal. Its standard deviation is `spread`.
 fn run(random: &mut Pcg64, spread: f64, times: f64) -> RunGroup {
     let gaussian = (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0;
     let level = times * (spread * gaussian).exp();

@@ -58,9 +58,9 @@ pub(super) fn deciders(table: &Table) -> Vec<Decider> {
         .collect()
 }
 
-/// Returns the number that supports `verdict`. If the verdict on the misses is this verdict, the
-/// misses are returned, because the user asked for them. Otherwise, a number that the overview
-/// shows is preferred, and then the largest change.
+/// Returns the number that best supports `verdict`. If the misses have this verdict, they are
+/// returned, because the user asked for them. Otherwise, a number that the overview shows is
+/// preferred, and then the largest change.
 fn decider(table: &Table, verdict: Outcome) -> Option<Decider> {
     let decides = |number| Some(Decider { number, verdict });
     if table
@@ -305,7 +305,8 @@ fn inconclusive(tables: &[Table]) -> String {
     )
 }
 
-/// Returns, in words, what the user can do to decide an inconclusive row.
+/// Returns a text that advises the user how to get a verdict on an inconclusive row; empty if there
+/// is no advice.
 fn advice(table: &Table, row: &Row) -> String {
     if let Some(factor) = row.data_needed {
         return format!(": measure about {factor:.1} times as long");

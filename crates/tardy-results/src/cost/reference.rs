@@ -1,4 +1,4 @@
-//! Published costs, to compare measured ones with.
+//! Published costs, which reports show beside measured ones.
 //!
 //! They come from other machines, so their values cannot be compared with ours. Only two things can
 //! be compared: whether a real-time kernel costs more or less, and by what ratio.
@@ -6,7 +6,8 @@
 use serde::Serialize;
 use tardy_papers::published::{self, Table};
 
-/// For each row in the appendix of koolwal2009, the metric of this tool.
+/// Pairs of a metric of this tool and the row in the appendix of koolwal2009 that corresponds to
+/// it.
 const KOOLWAL_METRICS: &[(&str, &str)] = &[
     ("null-call", "null call"),
     ("null-io", "null I/O"),
@@ -195,7 +196,7 @@ fn mckenney2009_published() -> PublishedTable {
     }
 }
 
-/// Returns by how many percent `slow` takes longer than `fast`, which the paper calls "throughput
+/// Returns the percentage by which `slow` takes longer than `fast`. The paper calls it "throughput
 /// advantage of real fast".
 #[must_use]
 pub fn advantage_percent(fast: f64, slow: f64) -> f64 {

@@ -4,8 +4,8 @@
 //! computed from a few hundred trials, each the sum of many operations, and costs are compared as
 //! ratios. A latency is a distribution, and latencies are compared by quantiles, misses and maxima.
 //! One model for both, with optional fields, would be longer and harder to read. Costs and
-//! latencies use the same format of run folders, searches for differing facts and for change
-//! points, wording of changes, tables, charts and exporters.
+//! latencies share the format of run folders, the search for differing facts, the search for change
+//! points, the wording of changes, the tables, the charts and the exporters.
 
 use std::path::Path;
 
@@ -94,7 +94,7 @@ pub struct MetricSummary {
     pub bytes: Option<u64>,
     /// Number of operations per trial.
     pub operations: u64,
-    /// The cost is the median of one round, namely of the round with the smallest median.
+    /// The cost: the smallest of the medians of the rounds.
     pub cost: f64,
     /// Smallest trial.
     pub min: f64,

@@ -34,7 +34,7 @@ pub struct CycleExplanation {
     pub worst: Vec<Cycle>,
     /// The slowest chains of wake-ups, slowest first.
     pub chains: Vec<WakeUpChain>,
-    /// The threads to which the rules for real-time loops apply.
+    /// The threads to which the rules for real-time loops apply, with the violations of the rules.
     pub loops: Vec<LoopRow>,
 }
 

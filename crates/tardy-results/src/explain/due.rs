@@ -1,6 +1,6 @@
 //! Finds the due times of threads whose timers are not in the trace. The due times lie on a grid
-//! with the thread's period. Of all grids for which no wake-up is before its due time, the latest
-//! is chosen.
+//! with the thread's period. A grid must not place any due time after its wake-up. Of all grids
+//! that meet this condition, the latest is chosen.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,8 @@ pub(super) fn grids(
 
 fn grid(first: Nanos, mut line: FittedGrid) -> Option<Grid> {
     let origin = first.get() - line.lateness(first).get();
-    // The fitted line may start before time 0.
+    // The origin of the fitted line may be before time 0. The origin of a grid cannot, so it is
+    // moved forward by whole periods.
     let period_ns = line.period_ns();
     let periods = if origin < 0 {
         (-origin as f64 / period_ns).ceil()
@@ -72,7 +73,8 @@ mod tests {
 
     const PID: i32 = 7;
 
-    /// Fits a grid to wake-ups by an interrupt, each followed by a switch to the thread.
+    /// Fits a grid to the wake-ups in a generated trace. In this trace, an interrupt wakes the
+    /// thread at each of the times `wakings`, and the CPU then switches to the thread.
     fn fitted(wakings: &[u64], has_own_clock: bool) -> Option<Grid> {
         let event = |time, flags, kind| {
             Item::Event(Event {

@@ -6,10 +6,10 @@ use tardy_outside::late::{FunctionRow, SectionInTheWay};
 /// Facts about how a guest was watched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OutsideFacts {
-    /// Number of samples with a stored record of the code that was executed before them. These are
-    /// the worst samples of each phase.
+    /// For the worst samples of each phase, the run stores a record of the code that was executed
+    /// before the sample. This is the number of samples with such a record.
     pub windows: u64,
-    /// Number of worst samples for which this record could not be stored.
+    /// Number of worst samples for which no record of the executed code could be stored.
     pub left_out: u64,
     /// Number of samples of threads that are not probes of the run.
     pub of_nobody: u64,

@@ -17,8 +17,9 @@ pub struct HolderFacts {
     /// The function that a kernel worker ran, or that an interrupt from another CPU ran on this
     /// CPU: its name, or its address if the name is unknown.
     pub work: Option<String>,
-    /// For an interrupt from another CPU: the thread that ran on the sending CPU. For the owner of
-    /// a kernel lock: the thread for which the owner ran.
+    /// If the holder is an interrupt from another CPU: the thread that ran on the sending CPU. If
+    /// the holder is the owner of a kernel lock: the thread that waits for the lock and in whose
+    /// place the owner ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sender: Option<String>,
     /// How certain it is that this is the holder: `seen`, `inferred` or `cannot_tell`.

@@ -159,8 +159,8 @@ fn take(reading: &mut Reading<'_>, series: &ExplainedSeries, sample: LateSample)
     }
 }
 
-/// Writes the code that was executed before the late samples of the watched run in `folder`, for
-/// Perfetto.
+/// Writes a trace for Perfetto. The trace shows the code that was executed before the late samples
+/// of the watched run in `folder`.
 pub(super) fn perfetto_outside(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError> {
     let record = folder::open(folder)?;
     let mut samples = Vec::new();

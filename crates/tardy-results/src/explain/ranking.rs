@@ -24,7 +24,7 @@ pub(super) struct Ranking {
     thread: Option<Thread>,
     totals: DelayTotals,
     ordinary: DelayTotals,
-    /// The holders; the totals refer to them by their index.
+    /// All holders; the totals identify each holder by its index in this list.
     holders: Vec<(Holder, Certainty)>,
     places: HashMap<(Holder, Certainty), usize>,
     /// The worst wake-ups, worst first.

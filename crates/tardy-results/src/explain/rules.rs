@@ -1,5 +1,6 @@
 //! The rules of a real-time loop: how often the loop broke each of them, and the remedy. If the
-//! trace has no events that show violations of a rule, the count is absent instead of zero.
+//! trace was recorded without the kinds of events that show violations of a rule, the count for
+//! this rule is absent, not zero.
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
@@ -13,7 +14,7 @@ pub struct RuleRow {
     pub rule: &'static str,
     /// Short description of a violation of the rule.
     pub what: &'static str,
-    /// Number of violations; `None` if the trace lacks the events that show violations.
+    /// Number of violations; `None` if the kinds of events that show violations were not recorded.
     pub count: Option<u64>,
     /// Details of the violations, such as the wakers or the longest wait; empty if there are none.
     pub detail: String,
@@ -39,7 +40,7 @@ pub(super) fn note(recorded: &mut RecordedKinds, event: &Event) {
 pub struct LoopRow {
     /// Name of the loop's thread.
     pub thread: String,
-    /// ID of the thread, if several threads may have the name.
+    /// ID of the loop's thread; present if other threads may have the same name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<i32>,
     /// The thread's priority in the kernel's notation.

@@ -128,9 +128,8 @@ pub struct RunExplanation {
 }
 
 impl RunExplanation {
-    /// Returns two numbers that count explanations. The first is the number of explanations that
-    /// the run wrote and did not drop later to make space. The second is the number of those that
-    /// are missing, because files were truncated or damaged.
+    /// Returns the number of explanations that the run wrote and did not drop later to make space,
+    /// and how many of these are missing because files were truncated or damaged.
     #[must_use]
     pub fn written_and_missing(&self) -> (u64, u64) {
         let written = self
@@ -393,7 +392,7 @@ pub(super) struct SampleOutcome {
     pub(super) story: Option<usize>,
 }
 
-/// The holders that occur in any chunk, each once.
+/// All different holders that occur in the chunks.
 #[derive(Debug, Default)]
 struct Holders {
     places: HashMap<HolderFacts, usize>,
@@ -475,7 +474,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Returns, for each holder of a chunk, its index in `Holders`.
+    /// Returns the index in `Holders` of each holder in the chunk.
     pub(super) fn places(&mut self, chunk: &DelayChunk) -> Vec<usize> {
         chunk
             .holders

@@ -38,14 +38,13 @@ pub enum ThresholdSource {
     Worst,
     /// No sample exceeded the run's deadline, so the threshold is chosen as for `Worst`.
     WorstInTime,
-    /// All stored samples are ranked, so the threshold is 0. The run stored only its worst samples,
-    /// and all of them are ranked.
+    /// The run stored only its worst samples. All of these are ranked, so the threshold is 0.
     Kept,
 }
 
 /// Minimum number of samples that are ranked; if a run has fewer samples, all are ranked.
 const WORST_LEAST: u64 = 20;
-/// Of this many samples, one is ranked.
+/// One sample in this many is ranked.
 const WORST_ONE_OF: u64 = 1000;
 
 impl Threshold {
@@ -142,7 +141,7 @@ mod tests {
             threshold(std::iter::empty(), None),
             (0, ThresholdSource::Worst)
         );
-        // Samples with the same latency are either all ranked or not ranked.
+        // If several samples have the same latency, either all of them are ranked or none.
         assert_eq!(
             threshold(std::iter::repeat_n(9, 5_000), None),
             (8, ThresholdSource::Worst)

@@ -186,7 +186,8 @@ impl RunCollection {
             .map_or_else(Vec::new, |(before, after)| self.differences(before, after))
     }
 
-    /// If the folders still exist, all recorded facts are compared, otherwise the collected facts.
+    /// If the folders of both runs still exist, all recorded facts are compared. Otherwise, only
+    /// the facts that were collected are compared.
     fn differences(&self, before: &RunPlace, after: &RunPlace) -> Vec<FactDifference> {
         let record = |run: &RunPlace| {
             folder::open(&run.folder)

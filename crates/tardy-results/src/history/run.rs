@@ -25,13 +25,13 @@ pub const FACTS: [&str; 7] = [
     "machine.processors.model",
     "tool.version",
 ];
-/// Minimum number of samples that a run needs beyond a quantile.
+/// A quantile of a run is stored only if the run has at least this many samples beyond it.
 const BEYOND_MIN: f64 = 10.0;
 /// Names of the labels that give the build and the board of a run.
 const BUILD: &str = "build";
 const BOARD: &str = "board";
 
-/// One run of a board and build.
+/// One run of one build on one board.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistoryRun {
     /// The absolute path of the run's folder, which may no longer exist.

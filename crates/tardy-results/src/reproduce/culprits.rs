@@ -1,5 +1,6 @@
-//! Finds the causes of late samples, for experiments that ask for causes. On this machine, the
-//! functions come from kernel stacks; in the lab, they come from all executed instructions.
+//! Finds the causes of late samples, for experiments that ask for causes. Each cause is listed with
+//! the functions that it executed. On this machine, these functions come from kernel stacks; in the
+//! lab, they come from a trace of all executed instructions.
 
 use std::path::{Path, PathBuf};
 
@@ -20,8 +21,8 @@ const FUNCTIONS: usize = 4;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Culprit {
     pub kernel: String,
-    /// For a stack, the longest delay that it caused in one sample; in the lab, the latency of the
-    /// sample.
+    /// On this machine, a culprit is a kernel stack, and this is the longest delay that it caused
+    /// in one sample. In the lab, this is the latency of the sample.
     pub late_ns: u64,
     /// The holder of the CPU.
     pub who: String,

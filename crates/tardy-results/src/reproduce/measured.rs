@@ -28,8 +28,8 @@ use crate::summary::read::{LoadedRun, SeriesData, read};
 /// The name by which a quantity refers to the whole run, including samples that were counted but
 /// not stored.
 const WHOLE: &str = "run";
-/// The name by which a quantity refers to the last phase with load. The phase itself has the names
-/// of its loads.
+/// The name by which a quantity refers to the last phase with load. In the run, the name of that
+/// phase consists of the names of its loads.
 const LOADED: &str = "load";
 
 /// Returns the path of the file that states why a step has no folder. A step is an experiment, or a
@@ -68,7 +68,7 @@ pub struct Refusal(pub String);
 pub struct PaperRuns {
     /// The runs, by experiment and kernel; within a kernel, in the order of replicas.
     runs: BTreeMap<(String, String), Vec<Run>>,
-    /// Why runs are missing, each with the name of the experiment.
+    /// Pairs of the name of an experiment and a reason why a run of it is missing.
     unreadable: Vec<(String, String)>,
 }
 
@@ -137,7 +137,7 @@ impl PaperRuns {
         loads.into_iter().map(least).collect()
     }
 
-    /// Returns the records of an experiment's runs, without those of costs.
+    /// Returns the records of an experiment's runs, except runs that measured costs.
     fn latency_records(&self, experiment: &str) -> impl Iterator<Item = &RunRecord> {
         let of_experiment = self
             .runs
@@ -352,8 +352,9 @@ fn of_another_kind((experiment, _): &(String, String)) -> Refusal {
     ))
 }
 
-/// Compares the services that both runs have. Returns the share of those that cost at most
-/// `percent` more in `costs` than in `others`; `None` if there is no common service.
+/// Compares the costs of the services that were measured in both runs. A service passes if its cost
+/// in `costs` is at most `percent` higher than in `others`. Returns the share of services that
+/// pass; `None` if no service was measured in both runs.
 fn costs_within(costs: &CostSummary, others: &CostSummary, percent: f64) -> Option<f64> {
     let pairs: Vec<(f64, f64)> = costs
         .metrics
@@ -410,7 +411,7 @@ fn kernel_of(record: &RunRecord) -> String {
 }
 
 /// Returns the name by which claims refer to a kernel: its preemption model, with a mark if the
-/// kernel is older, or if its timers expire only at ticks.
+/// kernel is older than Linux 6, and one if its timers expire only at ticks.
 fn name_of(kernel: &KernelFacts) -> String {
     let mode = match &kernel.preemption {
         Some(preemption) if preemption.compiled == CompiledPreemption::RealTime => "rt",

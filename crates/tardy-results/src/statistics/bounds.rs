@@ -30,7 +30,8 @@ const CONFIDENCE: Confidence = Confidence::NINETY_FIVE;
 pub struct Bounds {
     /// Confidence of each single bound.
     pub confidence: f64,
-    /// Number of independent samples that would bound the median equally narrowly.
+    /// Number of independent samples that would give bounds of the median as narrow as the bounds
+    /// from these dependent samples.
     pub effective_samples: f64,
     /// Whether samples are assumed to be independent, because there are too few to check it.
     pub is_independence_assumed: bool,
@@ -41,8 +42,9 @@ pub struct Bounds {
     /// Lower bound of the fraction of samples that do not exceed the observed maximum (Wilks; the
     /// reverse of the rule of three).
     pub covered_by_max: f64,
-    /// Larger shares that would lie at or below the maximum of more samples, each with the
-    /// necessary number of samples.
+    /// How many samples would be needed so that a larger share of all values lies at or below their
+    /// maximum. The shares are the two smallest of 99.999 %, 99.9999 % and so on for which there
+    /// are too few samples.
     pub needed: Vec<SamplesNeeded>,
 }
 
@@ -54,9 +56,9 @@ pub struct Exceedance {
     pub samples: u64,
     /// Upper bound of the fraction of samples above the limit (Clopper and Pearson).
     pub share_upper: f64,
-    /// Upper bound of how many samples of the series, or of the series together, exceed the limit
-    /// per hour at the run's sampling rate; absent if the length of the run is unknown, or if the
-    /// share has no bound.
+    /// Upper bound of how many samples exceed the limit per hour at the run's sampling rate. If
+    /// there are several series, it applies to the sum of their samples. Absent if the length of
+    /// the run is unknown, or if the share has no bound.
     pub an_hour_upper: Option<f64>,
 }
 
@@ -164,10 +166,11 @@ mod tests {
             &[Nanos(1_000_000)],
         )
         .unwrap();
-        // Known value for 0 of 1e6 samples, one-sided at 95 %.
+        // The known one-sided upper bound at 95 %, if 0 of 1e6 samples exceed the limit.
         assert!((found.exceedances[0].share_upper - 2.995_727_8e-6).abs() < 1e-12);
         assert!((1.0 - found.covered_by_max - 2.995_727_8e-6).abs() < 1e-12);
-        // Known values by Wilks for 1e-6 and 1e-7.
+        // The numbers of samples by the formula of Wilks, for all but 1e-6 and all but 1e-7 of the
+        // values.
         assert_eq!(
             found
                 .needed
@@ -176,7 +179,8 @@ mod tests {
                 .collect::<Vec<_>>(),
             [2_995_731, 29_957_322]
         );
-        // Known ranks around the 99.999 % quantile: 999983 to 999997.
+        // The samples with the ranks 999983 and 999997 are the known bounds of the 99.999 %
+        // quantile.
         let percentile = found
             .percentiles
             .iter()

@@ -331,8 +331,9 @@ fn of_series(
     groups
 }
 
-/// Returns limits of the form 1, 2 or 5 times a power of ten. The first is the largest that is at
-/// most the median, and the last is the smallest above the maximum.
+/// Returns limits of the form 1, 2 or 5 times a power of ten. The first limit is the largest such
+/// number that is not above the median. The last limit is the smallest such number above the
+/// maximum.
 fn round_limits(histogram: &Histogram) -> Vec<Nanos> {
     let Some(max) = histogram.max() else {
         return Vec::new();

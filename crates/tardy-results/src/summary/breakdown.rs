@@ -249,8 +249,8 @@ fn other_probes(record: &RunRecord, plan: &ProbePlan) -> Vec<Competitor> {
 }
 
 /// Returns the source that is isolated by a probe with this priority, and the way in which it is
-/// isolated. If no source is isolated, returns the reason. `tick` is the resolution of the timers
-/// if they have no high resolution.
+/// isolated. If no source is isolated, returns the reason. `tick` is the resolution of the timers;
+/// `None` if they are high-resolution timers.
 fn isolated(
     priority: Option<u32>,
     probes: &[Competitor],

@@ -50,7 +50,7 @@ pub(crate) struct OfName<'a> {
     pub(crate) phases: Vec<usize>,
     /// Total length.
     length: Nanos,
-    /// Measured CPUs that the loads of the phases hardly used.
+    /// Those of the measured CPUs that the loads of these phases hardly used, if at all.
     pub(crate) not_stressed: CpuList,
 }
 
@@ -176,9 +176,9 @@ fn shares(record: &RunRecord, phases: &[usize], loads: &[String]) -> Vec<LoadSha
     loads.iter().zip(&times).map(share).collect()
 }
 
-/// Returns whether the loads can be ranked by their effect on the latencies. If each load ran only
-/// once and in a fixed order, the effect of a load cannot be told apart from the effect of its
-/// position in the run.
+/// Returns whether the loads can be ranked by their effect on the latencies. This requires that the
+/// order of the loads was random and that phases were repeated. Otherwise, the effect of a load
+/// cannot be distinguished from the effect of its position in the run.
 pub(super) fn is_ranked(record: &RunRecord) -> bool {
     let is_repeated = record.phases.iter().any(|phase| {
         record

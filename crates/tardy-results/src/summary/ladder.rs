@@ -89,7 +89,7 @@ pub(super) fn ladder(
             .filter(are_skips_decided)
             .map(rung)
             .collect(),
-        // Skipped work missed every deadline, because it was never done.
+        // Work that was skipped was never done, so it missed every deadline.
         every_deadline_missed: of_latest.as_ref().is_some_and(|rung| rung.misses > 0),
         smallest: of_latest.filter(|rung| rung.misses == 0),
         stress: judge.stress(),
@@ -122,9 +122,9 @@ fn of_deadline(
     }
 }
 
-/// Returns the window that is used to count the misses of a deadline. For imports with rounded
-/// values, this window excludes all samples that may have missed the deadline, so these count as
-/// misses.
+/// Returns the window of latencies that counts as meeting a deadline. If an import has rounded
+/// values, the window is narrower: samples that may have missed the deadline lie outside of it and
+/// count as misses.
 fn counted(deadline: Nanos, series: &[&SeriesData]) -> Window {
     let window = Window::deadline(deadline);
     let of = |read: &&SeriesData| read.stated.map(|stated| stated.maybe_missed(window));

@@ -56,7 +56,8 @@ pub struct Summary {
     /// The labels that the user gave the run, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// The settings that came from files with default settings; each file has one sentence.
+    /// The defaults that were read from files of the machine or the user, with a sentence for each
+    /// file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub defaults: Vec<String>,
     /// The measured CPUs.
@@ -151,7 +152,8 @@ pub struct Ladder {
     /// Whether work was skipped, so that every deadline was missed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub every_deadline_missed: bool,
-    /// The loads that ran during the measurement; the rates apply to these loads.
+    /// The loads that ran during the measurement. The rates of misses are valid only under these
+    /// loads.
     pub stress: Stress,
     /// Number of CPUs whose misses the rates include; 0 in older files.
     #[serde(default)]

@@ -25,8 +25,8 @@ use tardy_samples::hours::Stretch;
 use tardy_samples::read_series::{PartEnd, SeriesError, SeriesFile};
 use tardy_sys::scoped;
 
-/// Maximum number of time intervals in which samples are counted, over all series. Each interval
-/// needs up to a kilobyte.
+/// The time of each series is divided into intervals, and samples are counted per interval. This is
+/// the maximum number of intervals of all series together. Each interval needs up to a kilobyte.
 const STRETCHES_OF_ALL: usize = 1 << 16;
 /// Minimum number of intervals per series. With fewer intervals, the counts would not show how
 /// samples of several phases depend on each other.
@@ -210,7 +210,7 @@ impl LoadedRun {
         counted.map(|read| read.of_phases(&phases)).collect()
     }
 
-    /// Returns how the samples of a probe depend on each other; all its CPUs share one time line.
+    /// Returns how the samples that a probe took on all its CPUs depend on each other.
     #[must_use]
     pub fn dependence_of_probe(&self, probe: &str) -> Dependence {
         let of_probe = self
@@ -327,7 +327,7 @@ fn stretches(series: usize) -> usize {
     (STRETCHES_OF_ALL / series.max(1)).clamp(STRETCHES_LEAST, BATCHES_MOST)
 }
 
-/// Returns, for each phase, the time during which `cpu` was under the loads of the phase.
+/// Returns, for each phase, the time during which all loads of the phase worked on `cpu`.
 fn spans(record: &RunRecord, cpu: Option<CpuId>) -> Vec<PhaseSpan> {
     let span = |index| record.under_load(index, cpu);
     (0..record.phases.len())
@@ -470,8 +470,8 @@ fn add_earlier(accumulator: &mut SeriesAccumulator, file: &SeriesFile, questions
 }
 
 /// Returns the options for one series. If verdicts ignore the series, the deadline does not apply
-/// to it. Stalls are counted only if the values are latencies. `early_below` takes the error of the
-/// clock into account.
+/// to it. Stalls are counted only if the values are latencies. A wake-up counts as early only if it
+/// is early by more than the error of the clock (`early_below`).
 fn questions_of(descriptor: &Descriptor, questions: &SummaryOptions) -> SummaryOptions {
     let is_lateness = matches!(descriptor.meaning, Meaning::Lateness { .. });
     SummaryOptions {
@@ -577,8 +577,8 @@ fn length(record: &RunRecord, series: &[SeriesData]) -> Nanos {
         .ended_ns
         .filter(|_| !is_every_sample || of_samples == Nanos::ZERO)
         .map_or(Nanos::ZERO, |end| end - begin);
-    // A full disk can delay the end of a run by seconds, so the length is limited to the time that
-    // the due times cover.
+    // A full disk can delay the end of a run by seconds after the last due time, so the length is
+    // limited to one period for each due time.
     let due = series.iter().filter_map(|read| {
         let Schedule::Grid { period, .. } = read.descriptor.schedule else {
             return None;

@@ -1,6 +1,6 @@
-//! Tests run folders against a model that knows every sample: measures, kills, truncates, rotates,
-//! resumes and reads in random sequences. Time is simulated. Every sample must be counted exactly
-//! once. `cargo xtask fuzz` runs further random sequences.
+//! Tests run folders against a model that knows every sample. The tests measure, kill, truncate,
+//! rotate, resume and read in random sequences. Time is simulated. Every sample must be counted
+//! exactly once. `cargo xtask fuzz` runs further random sequences.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -57,9 +57,10 @@ fn mended(mut computed: Numbers, stated: &[StatedTotals], undecided: u64) -> Num
     computed
 }
 
-/// Returns the smallest value: the stated one, unless the buckets show a smaller one. The stated
-/// value may lie up to one bucket's width above the value from the buckets, because a bucket may be
-/// represented by its lower edge.
+/// Returns the smallest value. If the files state it for every series, the stated value is
+/// returned, even if the buckets show a value that is smaller by less than a bucket's width. Such a
+/// difference is no contradiction, because a bucket may be represented by its lower edge.
+/// Otherwise, returns the smaller one of the two values.
 fn least(stated: &[StatedTotals], of_buckets: i64) -> i64 {
     let Some(least) = stated.iter().filter_map(|stated| stated.min_ns).min() else {
         return of_buckets;
@@ -172,10 +173,10 @@ fn late_extremes(read: &SeriesData, window: Window) -> u64 {
     is_late(stated.max_ns) + is_late(stated.min_ns).min(samples.saturating_sub(1))
 }
 
-/// Returns the number of undecided samples: the file does not show whether they were outside the
-/// window. In a series with buckets, these are the samples in buckets that contain the limit. If
-/// only the extremes of a series are known, all samples except the proven misses are undecided,
-/// unless the extremes show that every sample is in time.
+/// Returns the number of undecided samples, that is, samples for which the file does not show
+/// whether they were outside the window. In a series with buckets, these are the samples in buckets
+/// that contain the limit. If only the extremes of a series are known, all samples except the
+/// proven misses are undecided, unless the extremes show that every sample is in time.
 pub(super) fn undecided(series: &[&SeriesData], window: Window) -> u64 {
     let of = |read: &&SeriesData| match read.stated.filter(|_| read.is_judged()) {
         Some(stated) if read.whole.latency.count() > 0 => {

@@ -19,9 +19,9 @@ const SKIPPING_MIN: u64 = 20;
 /// Number of stalls in one series that suggests throttling.
 const STALLS_OF_THROTTLING: u64 = 2;
 
-/// Returns the time, since the start, up to which all samples are stored. Each series with a grid
-/// of due times has a last wake-up; the earliest of these times is returned. If there is no such
-/// series, the latest of all last wake-ups is returned, because the end of a series without a grid
+/// Returns the time up to which all samples are stored, counted from the start of the run. If there
+/// are series with a grid of due times, this is the last wake-up of the one that ends first.
+/// Otherwise, it is the latest wake-up of all series, because the end of a series without a grid
 /// does not show that samples are missing.
 fn stored_until(record: &RunRecord, series: &[SeriesData]) -> Option<Nanos> {
     let has_grid = series.iter().any(|read| read.descriptor.schedule.is_grid());

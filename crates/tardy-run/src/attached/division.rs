@@ -4,10 +4,11 @@ use tardy_samples::rotation::DiskDivision;
 
 /// Maximum number of series in a recording with `--until-stopped`.
 pub(super) const SERIES_MAX: usize = 256;
-/// Number of series that are reserved for threads without a separate series: one for each kind of
-/// timer, one for each other waker, and one for the time between two functions.
+/// Number of series that are reserved for threads without a separate series. These threads share
+/// one series for each kind of timer, one for each other waker, and one for the time between two
+/// functions.
 pub(super) const OTHERS_MAX: usize = 8;
-/// Number of series for which the smallest disk budget suffices.
+/// Minimum number of series, for which even the smallest disk budget suffices.
 const SERIES_LEAST: usize = 16;
 /// Disk budget per series, in bytes.
 const BYTES_A_SERIES: u64 = 2 << 20;
@@ -29,7 +30,7 @@ pub struct AttachedDivision {
 }
 
 impl AttachedDivision {
-    /// Divides `bytes`, but at least [`DISK_LEAST`].
+    /// Divides a disk budget of `bytes`, or of [`DISK_LEAST`] if `bytes` is smaller.
     #[must_use]
     pub fn of(bytes: u64) -> Self {
         let bytes = bytes.max(DISK_LEAST);

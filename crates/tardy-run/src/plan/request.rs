@@ -428,7 +428,7 @@ impl Request {
             .filter(|_| !self.on_threshold.contains(&ThresholdAction::Continue))
     }
 
-    /// Replaces each option that abbreviates other options by these options.
+    /// Replaces the option that is short for other options (`-b`) by those options.
     #[must_use]
     pub fn spelled_out(mut self) -> Self {
         if let Some(micros) = self.break_above.take() {
@@ -535,7 +535,7 @@ pub enum MeasuredCpus {
     List(CpuList),
 }
 
-/// The CPUs of loads.
+/// Which CPUs loads run on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LoadCpus {
     /// The measured CPUs.

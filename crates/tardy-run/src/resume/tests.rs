@@ -21,7 +21,7 @@ fn plan() -> Plan {
     }
 }
 
-/// Makes a stopped run whose machine has no facts.
+/// Makes a stopped run whose record contains no facts about the machine.
 fn make_run(path: &Path) {
     let started = StartTime {
         realtime_ns: Nanos::from_secs(4_500),
@@ -49,7 +49,7 @@ fn what_others_put_into_the_folder_stays_there() {
     fs::write(run.join("notes.txt"), "mine").unwrap();
     fs::create_dir(run.join("plots")).unwrap();
     fs::write(run.join("plots/a.svg"), "drawn").unwrap();
-    // A resumption was killed after it had exchanged the folders, before it removed this one.
+    // The folder `left` remains if a resumption is killed after it has exchanged the two folders.
     let left = place.path().join(".week.resuming");
     make_run(&left);
     fs::write(left.join("report.html"), "older").unwrap();
@@ -80,7 +80,7 @@ fn what_others_put_among_the_samples_stays_there() {
     }
     fs::create_dir(run.join("samples/plots")).unwrap();
     fs::write(run.join("samples/plots/cyclic.cpu0.series"), "drawn").unwrap();
-    // A resumption was killed after it had exchanged the folders, before it removed this one.
+    // The folder `left` remains if a resumption is killed after it has exchanged the two folders.
     let left = place.path().join(".week.resuming");
     make_run(&left);
     fs::write(left.join("samples/older.txt"), "older").unwrap();

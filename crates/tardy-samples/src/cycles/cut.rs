@@ -9,7 +9,9 @@
 //! The wait place is a place where the thread's own timers ended the sleeps. These timers must be
 //! absolute, or the sleeps at the place must make up at least a tenth of the time slept. If several
 //! places meet this rule, the wait place is the one where the thread slept longest in total. If no
-//! place meets it, the wait place is the place where the thread slept longest in total.
+//! place meets it, all of the sleeps may belong to a single call, such as fsync(2) of many pages:
+//! the wait place stays the same for up to a second. After that, the wait place is the place where
+//! the thread slept longest in total.
 
 use foldhash::HashMap;
 use tardy_core::histogram::{Budget, Histogram};
@@ -28,14 +30,17 @@ use super::{
 const GROUP_SLEEPS: usize = 32;
 /// Maximum number of stints in a group.
 const GROUP_STINTS: usize = 1024;
-/// Minimum number of sleeps at a wait place, and minimum number of sleeps there that the thread's
-/// own timers ended. If no place in a group of sleeps reaches a minimum, this minimum is ignored.
+/// At least this many sleeps occur at a wait place, and the thread's own timers end at least this
+/// many of them. A condition that no place in a group meets is ignored.
 const SLEEPS_MIN: u32 = 2;
-/// If the timers at a wait place are relative, the sleeps there must make up at least a fraction of
-/// the time slept. This is the divisor of the fraction, which is 1/10. This excludes places where a
-/// worker sleeps briefly during its work.
+/// If the timers at a wait place are relative, the sleeps there must make up at least the time
+/// slept divided by this number. This excludes places where a worker sleeps briefly during its
+/// work.
 const TIMERS_SHARE: i64 = 10;
-/// Maximum number of parts without a CPU that are stored per cycle.
+/// Maximum time in ns without a sleep in the wait place, after which a place where no timers end
+/// the sleeps may become the wait place.
+const AWAY_MAX: i64 = 1_000_000_000;
+/// Maximum number of parts that are stored per cycle. In a part, the thread has no CPU.
 const STRETCHES_MAX: usize = 32;
 /// Minimum number of cycles that are stored for each thread, namely its longest.
 const WORST_OF_THREAD: usize = 10;
@@ -77,8 +82,11 @@ struct ThreadCut {
     home: Option<Place>,
     /// End of the last stint.
     last: i64,
-    /// Start of the last sleep in the wait place.
+    /// Start of the last sleep in the wait place, while the thread sleeps there or has just been
+    /// woken.
     slept_at_home: Option<i64>,
+    /// End of the last sleep in the wait place.
+    left_home: i64,
     open: Option<OpenCycle>,
     response: Histogram,
     sum: Shares,
@@ -184,6 +192,7 @@ impl Default for ThreadCut {
             home: None,
             last: 0,
             slept_at_home: None,
+            left_home: i64::MIN,
             open: None,
             response: Histogram::new(Budget::RECORDER),
             sum: Shares::default(),
@@ -362,8 +371,8 @@ impl ThreadCut {
         cut_off
     }
 
-    /// Returns the place where the thread sleeps between cycles, according to this group; `None` if
-    /// the thread did not sleep.
+    /// Returns the place where the thread sleeps between cycles, according to this group and, if it
+    /// does not show the place, the known one; `None` if the thread did not sleep.
     fn waiting_place(&self) -> Option<Place> {
         let mut found: Vec<(Place, Sleeps)> = Vec::new();
         for pair in self.group.windows(2) {
@@ -405,8 +414,26 @@ impl ThreadCut {
                 sleeps.until_times >= SLEEPS_MIN || sleeps.by_timers >= SLEEPS_MIN && is_long;
             (is_periodic, sleeps.length)
         };
-        let best = found.iter().max_by_key(|(_, sleeps)| rank(sleeps))?;
-        Some(best.0)
+        let (best, sleeps) = found.iter().max_by_key(|(_, sleeps)| rank(sleeps))?;
+        let (is_periodic, _) = rank(sleeps);
+        let is_found = |home: Place| {
+            let mut places = found.iter();
+            places.any(|(place, sleeps)| *place == home && sleeps.count >= SLEEPS_MIN)
+        };
+        let stays = |home: Place| home.is_some() && !is_found(home) && self.away(home) <= AWAY_MAX;
+        let known = self.home.filter(|home| !is_periodic && stays(*home));
+        Some(known.unwrap_or(*best))
+    }
+
+    /// Returns the time from the thread's last sleep at `home` to the end of this group.
+    fn away(&self, home: Place) -> i64 {
+        let at_home = |piece: &&Piece| {
+            piece.place == home && matches!(piece.stint.doing, Doing::Asleep { .. })
+        };
+        let last = self.group.iter().rfind(at_home);
+        let left = last.map_or(self.left_home, |piece| piece.stint.end);
+        let end = self.group.last().map_or(0, |piece| piece.stint.end);
+        end.saturating_sub(left)
     }
 
     /// Adds the next stint to the open cycle. Returns 1 if the cycle was cut off, otherwise 0.
@@ -429,6 +456,7 @@ impl ThreadCut {
                     });
                 }
                 self.slept_at_home = Some(stint.start);
+                self.left_home = stint.end;
             }
             Doing::Ready { last, held } => match (self.slept_at_home.take(), &mut self.open) {
                 (Some(slept), _) => {
@@ -689,109 +717,4 @@ pub fn told_waker(waker: Waker, name: &impl Fn(i32) -> String) -> Option<String>
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const THREAD: i32 = 7;
-
-    fn stint(start: i64, end: i64, doing: Doing) -> Stint {
-        Stint {
-            thread: THREAD,
-            start,
-            end,
-            doing,
-        }
-    }
-
-    fn other(pid: i32) -> Thread {
-        Thread {
-            pid,
-            ..Thread::default()
-        }
-    }
-
-    fn asleep() -> Doing {
-        Doing::Asleep {
-            stack: None,
-            is_relative: false,
-            waker: Waker::Thread(9),
-        }
-    }
-
-    #[test]
-    fn the_time_between_two_functions_is_divided_to_the_nanosecond() {
-        let mut cutter = Cutter::between_marks();
-        assert_eq!(cutter.mark(THREAD, 100, false), None);
-        cutter.take(stint(40, 130, Doing::Running), None);
-        cutter.take(stint(130, 190, asleep()), Some(0));
-        let ready = Doing::Ready {
-            last: other(8),
-            held: Some(Held {
-                by: Waker::Softirq(Some(3)),
-                start: 180,
-                end: 196,
-            }),
-        };
-        cutter.take(stint(190, 200, ready), None);
-        cutter.take(stint(200, 205, Doing::Running), None);
-        let (first, last) = (other(5), other(6));
-        cutter.take(stint(205, 225, Doing::Preempted { first, last }), None);
-        assert_eq!(cutter.mark(THREAD, 232, true), Some((100, 232)));
-        // This stint started inside the cycle, so its end does not matter.
-        cutter.take(stint(225, 300, Doing::Running), None);
-        let place = WaitPlace {
-            call: "read".into(),
-            function: "pipe_read".into(),
-        };
-        cutter.finish();
-        let cycles = cutter.result(&[place], &|_| "loop".into());
-        let [cycle] = cycles.worst.as_slice() else {
-            panic!("one cycle: {cycles:?}");
-        };
-        let shares = Shares {
-            wake_up_ns: Nanos(0),
-            running_ns: Nanos(30 + 5 + 7),
-            preempted_ns: Nanos(10 + 20),
-            blocked_ns: Nanos(60),
-        };
-        assert_eq!((cycle.shares, cycle.response_ns), (shares, Nanos(132)));
-        let by = |stretch: &Stretch| stretch.by.clone().unwrap();
-        let by: Vec<String> = cycle.stretches.iter().map(by).collect();
-        assert_eq!(by, ["loop/9", "softirq NET_RX", "/5"]);
-        assert_eq!(cycles.threads[0].blocked_in[0].place.call, "read");
-    }
-
-    #[test]
-    fn each_start_is_measured_cut_off_or_followed_by_another() {
-        let mut cutter = Cutter::between_marks();
-        for (time, is_end) in [
-            (10, true),
-            (20, false),
-            (30, false),
-            (35, true),
-            (40, false),
-        ] {
-            cutter.mark(THREAD, time, is_end);
-        }
-        cutter.lose();
-        cutter.mark(THREAD, 50, true);
-        cutter.mark(THREAD, 60, false);
-        // No stint covers the time from 60 to 70.
-        cutter.take(stint(70, 80, asleep()), None);
-        cutter.mark(THREAD, 90, true);
-        cutter.mark(THREAD, 95, false);
-        cutter.finish();
-        let cycles = cutter.result(&[], &|_| "loop".into());
-        let marks = Marks {
-            starts: 5,
-            ends: 4,
-            restarts: 1,
-            ends_without_start: 3,
-        };
-        assert_eq!(cycles.marks, Some(marks));
-        let measured = cycles.threads[0].cycles;
-        assert_eq!((measured, cycles.cut_off), (1, 3));
-        assert_eq!(marks.starts, measured + cycles.cut_off + marks.restarts);
-        assert_eq!(marks.ends, measured + marks.ends_without_start);
-    }
-}
+mod tests;

@@ -1,9 +1,9 @@
-//! The files that store a series' delays in a run with `--disk`: two files have the newest
-//! explanations, and a third has the worst of all older explanations.
+//! The files that store a series' delays in a run with `--disk`. Two files contain the explanations
+//! of the newest samples. A third file contains the explanations of the worst older samples.
 //!
-//! When `SERIES.delays` is full, it is renamed to `SERIES.delays.older`. Before that, the worst
-//! explanations in the previous `SERIES.delays.older` are moved to `SERIES.delays.worst`. So the
-//! largest latency of the whole run always has an explanation.
+//! When `SERIES.delays` is full, it is renamed to `SERIES.delays.older`. Before that, the
+//! explanations of the worst samples in the previous `SERIES.delays.older` are moved to
+//! `SERIES.delays.worst`. So the largest latency of the whole run always has an explanation.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,8 @@ use foldhash::HashMap;
 use super::{DelayHolder, DelayReader, Encoder, FILE_MAGIC, SampleDelay};
 use crate::reserved_file;
 
-/// Maximum number of worst explanations that stay stored when old explanations are dropped.
+/// When old explanations are dropped, those of the worst samples are kept, for at most this many
+/// samples.
 const WORST: usize = 1000;
 
 /// The limits on a series' files of delays.
@@ -46,8 +47,8 @@ impl Bound {
     }
 
     /// Returns the size at which the newest file is full: 3/10 of the limit. Two files of this size
-    /// can exist. The file of the worst explanations takes at most 1/10 of the limit. This file is
-    /// replaced as a whole, so for a moment two copies of it exist.
+    /// can exist. The file with the explanations of the worst samples takes at most 1/10 of the
+    /// limit. This file is replaced as a whole, so for a moment two copies of it exist.
     pub(super) fn file_bytes(&self) -> u64 {
         self.bytes * 3 / 10
     }
@@ -56,8 +57,8 @@ impl Bound {
         &self.current
     }
 
-    /// Saves the worst explanations that the older file contains, then replaces the older file with
-    /// the newest one.
+    /// Copies the explanations of the worst samples from the older file to the third file. Then
+    /// replaces the older file with the newest one.
     pub(super) fn turn(&mut self) -> io::Result<()> {
         let [worst, older, current] = files(&self.current);
         if older.exists() {

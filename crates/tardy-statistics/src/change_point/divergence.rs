@@ -1,5 +1,5 @@
-//! Computes the energy distance between the part of a series before a split and a part after it,
-//! for every split.
+//! Finds where to split a series so that the values before and after the split differ most. The
+//! difference is measured by the energy distance.
 
 /// Returns the split of `values` whose two sides diverge most, and the divergence; `None` for fewer
 /// than two values.

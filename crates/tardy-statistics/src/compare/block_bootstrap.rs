@@ -8,8 +8,8 @@
 //! Kuensch, Annals of Statistics 17, 1989.
 //!
 //! Callers count the samples of a block in buckets with a relative width of 1/1024. There are about
-//! 500 buckets per run, so memory does not depend on the length of runs. The buckets change the
-//! ends of the interval of a difference by less than the width of a bucket.
+//! 500 buckets per run, so memory does not depend on the length of runs. Counting in buckets moves
+//! the ends of an interval by less than the width of a bucket.
 
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +35,7 @@ pub struct Resampling {
     pub confidence: Confidence,
 }
 
-/// One quantile on both sides, and its difference.
+/// The values of one quantile on both sides, and their difference.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct QuantileDifference {
     /// The quantile as a fraction: 0.99 is the value that 99 % of the samples do not exceed.
@@ -49,8 +49,9 @@ pub struct QuantileDifference {
     /// Interval of the difference; `None` if one side has too few samples to bound this quantile
     /// from above.
     pub interval: Option<Interval>,
-    /// For each side, the number of independent samples that would give as much information about
-    /// the quantile as the side's blocks give; at most the number of samples.
+    /// Effective number of samples of the baseline and of the candidate. So many independent
+    /// samples would give as much information about the quantile as the blocks of that side. It is
+    /// at most the actual number of samples.
     pub effective: (f64, f64),
 }
 

@@ -1,6 +1,6 @@
-//! Estimates which maximum a longer run would have had if it had been as short as the run with
-//! which it is compared. Maxima grow with the length of a run, so the maxima of runs with different
-//! lengths cannot be compared directly.
+//! Compares the maxima of two runs of different lengths: estimates the maximum that the longer run
+//! would have had, if it had been as short as the other run. Maxima grow with the length of a run,
+//! so the maxima of runs with different lengths cannot be compared directly.
 
 use statrs::function::gamma::ln_gamma;
 

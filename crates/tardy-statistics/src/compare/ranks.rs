@@ -1,10 +1,10 @@
-//! Computes rank tests, which detect which side tends to have larger values, for any distribution.
-//! Rank tests are suitable for the body of a distribution, but not for its tail, which is only a
-//! thousandth of all ranks.
+//! Computes rank tests. For any distribution, they show which of two sides tends to have larger
+//! values. Rank tests are suitable for the body of a distribution, but not for its tail, which is
+//! only a thousandth of all ranks.
 //!
-//! With a million samples, the probabilities from these tests are 0. Reports should therefore show
-//! how large the effect is: the probability that a value of one side exceeds a value of the other
-//! side.
+//! With a million samples, these tests give a probability of practically 0 even for small
+//! differences. Reports should therefore show how large the effect is: the probability that a value
+//! of one side exceeds a value of the other side.
 
 use serde::{Deserialize, Serialize};
 use statrs::function::erf::erfc;

@@ -28,8 +28,8 @@ pub struct RateRatio {
     pub ratio: Option<f64>,
     /// Interval of the ratio; 0 to infinity if neither side missed.
     pub interval: Interval,
-    /// Probability that the misses are divided between the sides at least as unevenly, in either
-    /// direction, if both rates are equal.
+    /// Probability that chance alone divides the misses between the sides at least as unevenly as
+    /// observed, in either direction, if both rates are equal.
     pub probability: f64,
 }
 

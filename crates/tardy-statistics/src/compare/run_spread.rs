@@ -1,21 +1,23 @@
 //! How much runs of one configuration differ from each other, and how much this widens the interval
 //! of a difference.
 //!
-//! Every run has a level that depends on its memory layout, the temperature of the machine, and on
-//! other running programs. A single run cannot show its level, so the samples of two runs can
+//! Every run has a level that depends on its memory layout, on the temperature of the machine, and
+//! on other running programs. A single run cannot show its level, so the samples of two runs can
 //! differ significantly although nothing was changed between them.
 //!
-//! A single run is therefore assumed to deviate with a standard deviation of 8.5 %. With this
-//! value, fewer than 5 % of pairs get a wrong verdict if the levels of their runs spread by 10 %. A
-//! true increase of 50 % is found in more than 95 % of pairs if the levels spread by 5 %. If the
-//! assumed deviation were one percentage point larger or smaller, one of these two statements would
-//! be false. Levels are factors, so the spread widens the ratio of two runs, not their difference.
-//! As a consequence, two single runs are by default never equivalent within a margin of 10 %.
+//! If the spread was not measured, the levels of single runs are therefore assumed to have a
+//! standard deviation of 8.5 %. With this value, fewer than 5 % of pairs get a wrong verdict if the
+//! levels of their runs spread by 10 %. A true increase of 50 % is found in more than 95 % of pairs
+//! if the levels spread by 5 %. If the assumed deviation were one percentage point larger or
+//! smaller, one of these two statements would be false. Levels are factors, so the spread widens
+//! the ratio of two runs, not their difference. As a consequence, two single runs are by default
+//! never equivalent within a margin of 10 %.
 //!
 //! A few runs also give evidence about the spread: two or three runs per side can show that the
 //! spread is larger than assumed, and four runs measure it. The same spread applies to the rate of
-//! misses. For this, the interval of the rate covers the numbers of misses that result if the
-//! deadline is shorter or longer by the spread.
+//! misses. If all latencies grow by a factor, the run has as many misses as with a deadline that is
+//! shorter by this factor. Therefore, the interval of the rate covers the numbers of misses for
+//! deadlines that are shorter or longer by the spread.
 
 use crate::compare::equivalence::Equivalence;
 use crate::confidence::{Confidence, Interval};

@@ -1,10 +1,10 @@
 //! Computes the shift between two sides, with an exact interval. The shift is the median of all
 //! differences between a run of one side and a run of the other side.
 //!
-//! The input has one number per run, because the run is what was repeated. The number is, for
-//! example, the 99.99 % quantile, or the maximum that is expected if all runs have the same length.
-//! Source: Hodges and Lehmann, Annals of Mathematical Statistics 34, 1963. The interval is found by
-//! inverting Mann and Whitney's test.
+//! The input has one number per run, because whole runs were repeated, not single samples. The
+//! number is, for example, the 99.99 % quantile, or the maximum that is expected if all runs have
+//! the same length. Source: Hodges and Lehmann, Annals of Mathematical Statistics 34, 1963. The
+//! interval is found by inverting Mann and Whitney's test.
 
 use serde::{Deserialize, Serialize};
 
@@ -52,7 +52,8 @@ pub fn shift(baseline: &[f64], candidate: &[f64], confidence: Confidence) -> Opt
     Some(Shift { shift, interval })
 }
 
-/// How the candidate's numbers relate to the baseline's: their ratio, from the ranks of all ratios.
+/// The ratio of the candidate's numbers to the baseline's. It is estimated from the ratios of all
+/// pairs of runs, sorted by size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ratio {
     /// Median of all ratios of the candidate's to the baseline's numbers; infinite if most numbers
@@ -104,7 +105,7 @@ pub fn shift_ratio(baseline: &[f64], candidate: &[f64], confidence: Confidence) 
 
 /// Returns how many of the ordered differences lie outside the interval on each side. This number
 /// follows from the largest k for which P(statistic <= k) is at most half of the error probability.
-/// Returns `None` if even P(statistic <= 0) is larger than that.
+/// Returns `None` if even P(statistic <= 0) exceeds half of the error probability.
 fn pairs_left_out(n: usize, m: usize, confidence: Confidence) -> Option<usize> {
     let miss = confidence.miss() / 2.0;
     if n * m > EXACT_PAIRS_MAX {
@@ -264,7 +265,7 @@ mod tests {
     #[test]
     fn the_normal_law_takes_over_where_the_exact_one_ends() {
         // The exact distribution is used for 49 * 51 pairs, and the normal distribution for 51 * 51
-        // pairs. From the first case to the second, the number of omitted pairs grows by about 44.
+        // pairs. The number of omitted pairs is larger by about 44 in the second case.
         let (exact, normal) = (
             pairs_left_out(49, 51, Confidence::NINETY_FIVE),
             pairs_left_out(51, 51, Confidence::NINETY_FIVE),

@@ -16,11 +16,11 @@ use crate::threshold::EXCEEDANCES_MIN;
 const TIME_PROBABILITY_MIN: f64 = 0.01;
 /// Minimum probability in the test of the fit. The test rejects one true model in twenty.
 const FIT_PROBABILITY_MIN: f64 = 0.05;
-/// Maximum correlation. A correlation of this size hardly changes a bound, because the effective
-/// number of samples is still two thirds of their number.
+/// Maximum correlation. A correlation of this size hardly changes a confidence bound, because n
+/// such samples still count as 2n/3 independent samples.
 const CORRELATION_MAX: f64 = 0.2;
-/// Maximum deviation of the number of records, or of a correlation; the unit is the standard
-/// deviation for independent values.
+/// Maximum distance of the number of records, or of a correlation, from the value that is expected
+/// for independent values. The distance is in standard deviations.
 const DEVIATIONS_MAX: f64 = 3.3;
 /// Smallest shape at which the variance is infinite. Data with such a shape are a mixture, or they
 /// drift; no latency has this distribution.
@@ -113,8 +113,8 @@ impl Check {
     }
 }
 
-/// Returns the largest allowed correlation. With few blocks, chance alone gives larger
-/// correlations.
+/// Returns the largest allowed correlation. It is above [`CORRELATION_MAX`] for few blocks, because
+/// chance alone can then exceed that value.
 fn correlation_limit(blocks: u64) -> f64 {
     CORRELATION_MAX.max(DEVIATIONS_MAX / (blocks as f64).sqrt())
 }

@@ -12,8 +12,9 @@ use crate::incomplete_gamma::incomplete_gamma;
 
 /// Minimum number of clusters that the first half needs for a prediction.
 const CLUSTERS_MIN: usize = 25;
-/// Maximum number of exceedances that are predicted for the second half. With this number, the
-/// level is well above the threshold, and still low enough to be exceeded often enough for a count.
+/// Maximum number of clusters that are predicted to exceed the level in the second half. With this
+/// number, the level is well above the threshold, but so low that enough clusters exceed it for a
+/// meaningful count.
 const EXPECTED_MAX: f64 = 10.0;
 /// Minimum probability of the observed count under the prediction. The predicted level is an
 /// interval; the test uses the end of the interval at which the count and the prediction agree
@@ -35,8 +36,8 @@ pub struct HoldOut {
 }
 
 impl HoldOut {
-    /// Returns whether, at some level within the interval, the observed count agrees with a Poisson
-    /// number that has the predicted mean.
+    /// Returns whether the interval contains a level at which the observed count agrees with a
+    /// Poisson distribution that has the predicted mean.
     #[must_use]
     pub fn passed(&self) -> bool {
         let at_least = |count: u64| {

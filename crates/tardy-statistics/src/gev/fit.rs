@@ -153,8 +153,9 @@ fn start(maxima: &[f64]) -> Result<(Gev, f64), FitError> {
     Ok((gev, gev.scale * 0.2))
 }
 
-/// Returns the covariance of the parameters. Steps are relative to the scale, not to the location,
-/// because the location may be much larger than the scale, as in 1 ms +- 1 us.
+/// Returns the covariance of the parameters. The derivatives are computed with steps that are
+/// relative to the scale, not to the location, because the location may be much larger than the
+/// scale, as in 1 ms +- 1 us.
 fn covariance(likelihood: impl Fn([f64; 3]) -> f64, model: Gev) -> Option<[[f64; 3]; 3]> {
     let Gev {
         location,

@@ -14,7 +14,7 @@ use super::two_sample::Test;
 use crate::gpd::Gpd;
 use crate::gpd::excesses::Excesses;
 
-/// The percentage points belong to these probabilities.
+/// The table below contains the percentage points for these probabilities, one in each column.
 pub const PROBABILITIES: [f64; 9] = [0.75, 0.5, 0.25, 0.1, 0.05, 0.025, 0.01, 0.005, 0.001];
 
 /// Minimum number of expected excesses in a class of the chi-square test (Cochran, Biometrics 10,
@@ -54,8 +54,8 @@ fn chi_square(buckets: &[(f64, u64)], width: f64, total: f64, model: Gpd) -> Opt
     let mut class = (0.0, 0.0);
     let mut above = 1.0; // survival at the lower edge of the class
     for &(edge, count) in buckets {
-        // Empty buckets are not in the list, so a class extends over all empty buckets up to the
-        // end of this bucket.
+        // The list omits empty buckets, so the class also covers those between the previous bucket
+        // and this one.
         class.0 += count as f64;
         let end = model.survival(edge + width);
         class.1 = (above - end) * total;

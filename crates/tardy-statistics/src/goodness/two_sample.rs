@@ -8,8 +8,8 @@ use statrs::function::gamma::gamma;
 use crate::merged::{Step, steps};
 use crate::tally::Tally;
 
-/// A statistic, and the probability of a statistic at least as large if both samples come from the
-/// same distribution.
+/// A statistic, and the probability that it is at least as large if both samples come from the same
+/// distribution.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Test {
     pub statistic: f64,
@@ -21,7 +21,8 @@ pub struct Test {
 /// `None` if a sample is empty.
 ///
 /// The probability is exact if each sample has at most 1000 values; otherwise it comes from the
-/// limit distribution. If values are equal, the probability can be too large, but never too small.
+/// limit distribution. If some values are equal, the probability can be too large, but never too
+/// small.
 #[must_use]
 pub fn kolmogorov_smirnov(first: &Tally, second: &Tally) -> Option<Test> {
     let (n, m) = (first.total(), second.total());
@@ -53,8 +54,8 @@ fn paths_within(n: u64, m: u64, distance: f64) -> f64 {
     let (rows, columns) = (n as usize, m as usize);
     let inside =
         |i: usize, j: usize| (i as f64 / n as f64 - j as f64 / m as f64).abs() < distance - 1e-9;
-    // `row` contains, for each point, the probability that a random path reaches it. Probabilities
-    // are used, because counts would overflow.
+    // `row` contains, for each point, the probability that a random path reaches it and stays
+    // within the distance until then. The number of such paths would overflow.
     let mut row = vec![0.0; columns + 1];
     for i in 0..=rows {
         for j in 0..=columns {
@@ -80,8 +81,8 @@ fn paths_within(n: u64, m: u64, distance: f64) -> f64 {
     row[columns]
 }
 
-/// Returns the probability that `sqrt(effective n) * distance` is larger, under the limit
-/// distribution (Kolmogorov 1933).
+/// Returns the probability that `sqrt(effective n) * distance` is larger than `scaled`, under the
+/// limit distribution (Kolmogorov 1933).
 fn kolmogorov_tail(scaled: f64) -> f64 {
     if scaled < 0.2 {
         return 1.0;
@@ -228,8 +229,8 @@ fn variance_of_darling(sizes: [f64; 2]) -> f64 {
     (a * n.powi(3) + b * n * n + c * n + d) / ((n - 1.0) * (n - 2.0) * (n - 3.0))
 }
 
-/// Returns the probability from the published percentage points, by a parabola through the
-/// logarithms of their probabilities.
+/// Returns the probability of a standardised statistic, from a parabola that is fitted to the
+/// logarithms of the published probabilities.
 fn darling_probability(standardised: f64) -> f64 {
     #[expect(clippy::approx_constant, reason = "2.718 is a percentage point, not e")]
     const POINTS: [(f64, f64); 7] = [

@@ -27,8 +27,8 @@ pub struct Excesses {
     largest: f64,
 }
 
-/// If the fraction of distinct values among the excesses is below this, the values count as
-/// rounded, and the likelihood of buckets is used.
+/// Minimum fraction of distinct values among excesses that count as exact. If the fraction is
+/// smaller, the values count as rounded, and the likelihood of buckets is used.
 const DISTINCT_MIN: f64 = 0.9;
 
 impl Excesses {

@@ -12,7 +12,8 @@ use super::excesses::{Excesses, sum_of_logarithms};
 use crate::numeric::curvature::inverse_hessian;
 use crate::numeric::minimum::{minimum_between, minimum_near};
 
-/// Minimum number of excesses for a fit. The gate requires more than this before a model is shown.
+/// Minimum number of excesses for a fit. The gate requires more excesses than this before a model
+/// is shown.
 pub const EXCESSES_MIN: u64 = 10;
 /// Maximum number of excesses that are used to find roughly where the likelihood has its maximum.
 /// The exact maximum is then found with all excesses.
@@ -101,8 +102,8 @@ fn most_likely_of_values(values: &[f64]) -> Result<Gpd, FitError> {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let rates = rate_grid(largest, mean);
     let stride = values.len().div_ceil(COARSE_MAX);
-    // Of the ordered values, every `stride`-th is used, which preserves the form of the
-    // distribution. The largest value is always included, because it limits the rate.
+    // Uses every `stride`-th of the ordered values, which preserves the form of the distribution.
+    // The largest value is always included, because it limits the rate.
     let coarse: Vec<f64> = values.iter().copied().rev().step_by(stride).rev().collect();
     let rate = [coarse.as_slice(), values].into_iter().find_map(|sample| {
         let (low, high) = bracket(sample, &rates)?;
@@ -132,8 +133,9 @@ fn rate_grid(largest: f64, mean: f64) -> Vec<f64> {
     rates
 }
 
-/// Returns the rates two steps below and two steps above the best local minimum. At the lower
-/// limit, the likelihood grows without bound; this does not count as a minimum.
+/// Finds the best local minimum of the negative log-likelihood on the grid, and returns the rates
+/// two steps below and two steps above it. At the lower limit of the rates, the likelihood grows
+/// without bound; this does not count as a minimum.
 fn bracket(values: &[f64], rates: &[f64]) -> Option<(f64, f64)> {
     let at: Vec<(f64, f64)> = rates.iter().map(|&rate| at_rate(values, rate)).collect();
     let inner = (1..rates.len() - 1).filter(|&i| at[i].1 <= at[i - 1].1 && at[i].1 <= at[i + 1].1);

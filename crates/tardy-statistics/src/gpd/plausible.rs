@@ -1,13 +1,13 @@
 //! Finds all models that the data do not rule out. Together, these give a band around the whole
 //! tail.
 //!
-//! All pairs of scale and shape whose likelihood is not much smaller than the maximum form a region
-//! around the fit. The smallest and the largest value of a quantity in this region are the ends of
-//! its profile-likelihood interval, so the band at a level agrees with
-//! [`Tail::return_level_interval`]. The region has no holes, so its edge describes it completely.
-//! The edge is found once, and is then used for all levels. A chart draws the band from the
-//! threshold to the level of `--horizon`. Source: Coles, An Introduction to Statistical Modeling of
-//! Extreme Values, 2001, sections 2.6.5 and 2.6.6.
+//! A pair of scale and shape is plausible if its likelihood is not much smaller than the maximum.
+//! The plausible pairs form a region around the fit. The smallest and the largest value of a
+//! quantity in this region are the ends of its profile-likelihood interval, so the band at a level
+//! agrees with [`Tail::return_level_interval`]. The region has no holes, so its edge describes it
+//! completely. The edge is found once, and is then used for all levels. A chart draws the band from
+//! the threshold to the level of `--horizon`. Source: Coles, An Introduction to Statistical
+//! Modeling of Extreme Values, 2001, sections 2.6.5 and 2.6.6.
 
 use super::Gpd;
 use super::return_level::Tail;
@@ -30,9 +30,8 @@ pub struct Plausible {
 }
 
 impl Plausible {
-    /// Returns the region around the fit of `tail`. With `confidence`, the true value of a quantity
-    /// of the tail lies between the smallest and the largest value that this quantity has in the
-    /// region.
+    /// Returns the region around the fit of `tail`. The models in the region give a range of values
+    /// for each quantity of the tail, and this range contains the true value with `confidence`.
     #[must_use]
     pub fn around(tail: &Tail, confidence: Confidence) -> Self {
         let best = tail.fit.model;
@@ -133,10 +132,10 @@ mod tests {
                 "{found} and {expected} of {reach} at {horizon}"
             );
         }
-        // The opposite conversion, from level to probability, must also agree. If the upper end of
-        // the level's interval is converted back, the upper end of the resulting probability
-        // interval must be the probability for which the level was computed. The same must be true
-        // for the lower ends.
+        // The opposite conversion must also agree: it converts a level to an interval of
+        // probabilities. From the upper end of the level's interval, it must give an interval whose
+        // upper end is the probability for which the level was computed. The same must be true for
+        // the two lower ends.
         let share = 1.0 / (horizon * tail.rate());
         assert!((plausible.survival(found.upper).upper / share - 1.0).abs() < 0.02);
         assert!((plausible.survival(found.lower).lower / share - 1.0).abs() < 0.02);

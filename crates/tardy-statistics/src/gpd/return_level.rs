@@ -8,8 +8,8 @@ use crate::confidence::{Confidence, Interval};
 use crate::numeric::minimum::minimum_between;
 use crate::profile::{normal_deviate, profile_interval};
 
-/// The range of shapes in which a profile is searched. Below -1, the likelihood has no maximum. 10
-/// is far beyond any tail with a mean.
+/// The range of shapes in which a profile is searched. Below -1, the likelihood has no maximum. A
+/// shape of 10 is far above 1, at which the mean becomes infinite.
 const SHAPE_RANGE: (f64, f64) = (-1.0, 10.0);
 
 /// A threshold, how often samples exceed it, and the distribution of the excesses.
@@ -19,8 +19,8 @@ pub struct Tail {
     pub threshold: f64,
     /// Number of all samples, including those below the threshold.
     pub samples: u64,
-    /// The extremal index. If it is below 1, exceedances cluster. If `excesses` already contains
-    /// only one excess per cluster, the index is 1.
+    /// The extremal index. An index below 1 means that exceedances cluster. If `excesses` already
+    /// contains only one excess per cluster, the index is 1.
     pub extremal_index: f64,
     /// The excesses that were fitted.
     pub excesses: Excesses,
@@ -96,8 +96,8 @@ impl Tail {
         Some(gradient[0] * gradient[0] * rate * (1.0 - rate) / self.samples as f64 + of_fit)
     }
 
-    /// Returns the symmetric interval by the delta method. Its upper half is too short for a tail,
-    /// so reports show [`Self::return_level_interval`] instead.
+    /// Returns the symmetric interval by the delta method. The upper half of this interval is too
+    /// short for a tail, so reports show [`Self::return_level_interval`] instead.
     #[must_use]
     pub fn return_level_interval_symmetric(
         &self,

@@ -1,10 +1,10 @@
 //! Records when the explained threads waited in the kernel for a page or a lock, rather than for
 //! the wake-up that a sample measures.
 //!
-//! A thread in an uninterruptible wait does not wait for the wake-up that a sample measures. Such a
-//! wait is due to a page fault or a kernel lock, even if the sample became due during the wait and
-//! another thread ended it. Without this rule, the wait would count as time that the waker took to
-//! wake the probe.
+//! A thread in an uninterruptible wait does not wait for the wake-up that a sample measures. The
+//! cause of such a wait is a page fault or a kernel lock, even if the sample became due during the
+//! wait and another thread ended the wait. Without this rule, the wait would count as time that the
+//! waker took to wake the probe.
 //!
 //! If events were lost during a wait, its cause or its end is unknown. Until the thread is woken or
 //! writes an event, such a wait counts as lost events.
@@ -113,7 +113,7 @@ impl ThreadWaits {
                 };
                 stint.since = Some((event.time, cause));
             }
-            // The thread waits on purpose.
+            // The thread itself chose to sleep, so it does not wait for the page that it touched.
             Kind::Switch { previous_state, .. } if previous_state & INTERRUPTIBLE != 0 => {
                 self.threads.entry(event.head.pid).or_default().has_fault = false;
             }

@@ -1,5 +1,5 @@
-//! Finds the donor: the thread that waits for a mutex, and in place of which the owner of the mutex
-//! runs (proxy execution, Linux 7.1 and later, CONFIG_SCHED_PROXY_EXEC).
+//! Finds the donor: a thread that waits for a mutex while the owner of the mutex runs in its place
+//! (proxy execution, Linux 7.1 and later, CONFIG_SCHED_PROXY_EXEC).
 //!
 //! Events do not name the donor. `sched_switch` names the owner and shows the owner's own priority
 //! (kernel/sched/core.c, `__schedule`). The donor seems to sleep uninterruptibly until the owner
@@ -78,8 +78,8 @@ impl Donors {
         }
     }
 
-    /// Returns the donor in place of which `owner` had the CPU in `start..end` while `waiting`
-    /// waited.
+    /// Returns the donor: the thread in whose place `owner` had the CPU in `start..end`, while
+    /// `waiting` waited.
     pub(super) fn of(&self, owner: i32, waiting: Thread, start: u64, end: u64) -> Option<Thread> {
         let is_donor = |sleep: &&Sleep| {
             sleep.owner == owner
@@ -105,8 +105,8 @@ pub(super) fn owner(
 ) -> (Holder, Certainty) {
     let known = match (holder.cause, known) {
         (Cause::FairServer, _) => Certainty::Inferred,
-        // The woken thread ran, and then lost the CPU before it read the clock. The owner has the
-        // CPU for the donor even if the woken thread waits again.
+        // The woken thread ran, and then lost the CPU before it read the clock. Even if the woken
+        // thread now waits for something else, the owner has the CPU because of the donor.
         (Cause::Blocked, Certainty::CannotTell(Cause::FairServer)) => Certainty::Inferred,
         (Cause::Switch, _) if !is_switch => Certainty::Inferred,
         (Cause::PreemptionOff | Cause::KernelCode, _) => Certainty::CannotTell(holder.cause),

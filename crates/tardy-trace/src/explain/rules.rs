@@ -36,11 +36,11 @@ pub struct Rules {
     /// Sleeps for a given time instead of until a given time. Each of them shifts all later cycles
     /// by its latency.
     pub sleeps_relative: u64,
-    /// Sleeps on a clock that somebody may set.
+    /// Sleeps on a clock that can be set, such as CLOCK_REALTIME.
     pub sleeps_on_wall_clock: u64,
     /// Waits for a futex without priority inheritance.
     pub futex_waits_plain: u64,
-    /// Wake-ups by threads of lower priority, by the waker's name and priority.
+    /// Wake-ups by threads of lower priority, counted for each name and priority of a waker.
     pub woken_by_lower: BTreeMap<(Text, i32), u64>,
     /// Wake-ups from a softirq.
     pub woken_from_softirq: u64,
@@ -197,7 +197,7 @@ impl Rules {
         }
     }
 
-    /// Processes a sleep that the thread itself started and that has ended.
+    /// Counts a sleep that has ended, if its timer was relative or on the wall clock.
     pub(crate) fn slept(&mut self, mode: Option<i64>, soft_expires: i64) {
         self.sleeps_relative += u64::from(mode.is_some_and(|mode| mode & RELATIVE != 0));
         self.sleeps_on_wall_clock += u64::from(soft_expires > WALL_CLOCK_NS);

@@ -1,10 +1,10 @@
 //! Explains samples of a measuring thread: what happened from each sample's due time until the
 //! thread read the clock.
 //!
-//! A sample carries its due time and its clock read, and the trace shows what happened in between.
-//! The pieces cover exactly this interval, even if events are missing, so their sum is the sample's
-//! latency to the nanosecond. Where the trace shows nothing, there is a piece whose cause is either
-//! unknown or a loss of events.
+//! A sample contains its due time and the time at which the thread then read the clock. The trace
+//! shows what happened between these two times. The pieces cover exactly this interval, even if
+//! events are missing, so their sum is the sample's latency to the nanosecond. Where the trace
+//! shows nothing, there is a piece whose cause is either unknown or a loss of events.
 //!
 //! If a probe has several threads, a sample is assigned to the thread that had a CPU at the clock
 //! read. So probes do not have to declare which thread records which series.
@@ -70,7 +70,7 @@ impl Samples {
         self.explainer.follow(pid);
     }
 
-    /// From now on, counts what this thread does that a real-time loop must avoid.
+    /// From now on, counts those actions of this thread that a real-time loop must avoid.
     pub fn judge(&mut self, pid: i32) {
         self.explainer.judge(pid);
     }
@@ -118,8 +118,8 @@ impl Samples {
         }
     }
 
-    /// Returns when the thread was due for the last wake-up after which it ran by `time`; `None` if
-    /// this was not a wake-up by a timer.
+    /// Returns the due time of the wake-up after which the thread last got the CPU, at or before
+    /// `time`. Returns `None` if this due time does not come from a timer.
     #[must_use]
     pub fn due_of_wake_up(&self, pid: i32, time: u64) -> Option<u64> {
         let kept = self.wake_ups.get(&pid)?;
@@ -137,7 +137,7 @@ impl Samples {
 
     /// Explains a sample that was taken by one of `threads`, was due at `due`, and read the clock
     /// at `woke`. The stream must have been read to some ms after `woke`. `home` is the CPU to
-    /// examine if the trace does not show which one was used.
+    /// examine if the trace does not show on which CPU the thread ran.
     pub fn explain(&mut self, threads: &[i32], home: u32, due: u64, woke: u64) -> Delay {
         let taker = match threads {
             [only] => Some(*only),
@@ -157,8 +157,9 @@ impl Samples {
                 .or_default()
                 .push_back(wake_up);
         }
-        // The thread ran at `woke`: the sample proves it. If the thread got the CPU by wake-ups
-        // between the due time and `woke`, the first of them belongs to this sample.
+        // The thread ran at `woke`: the sample proves it. If the thread was woken and got the CPU
+        // between the due time and `woke`, this wake-up belongs to the sample; if this happened
+        // several times, the first wake-up does.
         let room = self.explainer.room();
         let kept = self.wake_ups.get(&pid);
         let found =

@@ -114,12 +114,12 @@ pub(super) struct Timeline {
     pub(super) expiring: Option<ExpiringTimer>,
     /// The stack of the interrupted functions, if a trigger recorded it.
     pub(super) interrupted_stack: Option<u32>,
-    /// When the CPU entered that interrupt that last raised the softirq of timers.
+    /// When the CPU entered the interrupt in which the softirq of timers was last raised.
     pub(super) timer_softirq_raised: Option<u64>,
     /// The timer that will end the extended time slice of the thread on the CPU.
     extension: Option<u64>,
-    /// Whether events that are written in a softirq have a flag. On PREEMPT_RT they have no flag,
-    /// because threads serve softirqs.
+    /// Whether the kernel sets a flag in events that are written during a softirq. On PREEMPT_RT it
+    /// does not, because threads serve softirqs.
     are_softirqs_flagged: bool,
     /// Whether the trace shows when softirqs are entered, and no event was lost since this was last
     /// seen.
@@ -148,8 +148,8 @@ impl Timeline {
             .map(|index| &self.moments[index])
     }
 
-    /// Returns the number of moments at or before `time`. Most queries are recent, and the whole
-    /// list exceeds a cache, so the search starts at the end.
+    /// Returns the number of moments at or before `time`. Most queries ask for a recent time, and
+    /// the whole list does not fit into a cache, so the search starts at the end.
     fn after(&self, time: u64) -> usize {
         let (older, newer) = self.moments.as_slices();
         let is_newer = newer.first().is_some_and(|moment| moment.time <= time);
@@ -303,7 +303,7 @@ impl Timeline {
 
     /// Divides `from..to` into intervals without gaps, and passes to `visit` each interval and what
     /// the CPU did in it. Adjacent intervals with equal contexts are merged. For the time before
-    /// the first moment, no context is passed.
+    /// the first moment, `visit` gets `None`.
     pub(super) fn stretches(
         &self,
         from: u64,
@@ -374,8 +374,8 @@ impl Timeline {
     }
 
     /// Sets the thread on the CPU to the one that the event names. This is needed because some
-    /// kernels do not trace the switch from the idle task. The next event then shows which thread
-    /// got the CPU some time after the previous event.
+    /// kernels do not trace the switch from the idle task. After such a switch, the next event of
+    /// the CPU shows which thread has got the CPU, but not when.
     fn learn_thread(&mut self, head: Head, known: &Recent<i32, Thread>) {
         if self.thread.is_some_and(|thread| thread.pid == head.pid) {
             return;
@@ -452,8 +452,8 @@ impl Timeline {
     }
 
     fn switch(&mut self, previous: i32, previous_state: i64, next: Thread) {
-        // If a thread is switched away while it serves a softirq, it continues to serve it when it
-        // gets a CPU again, unless the thread has ended.
+        // If a thread loses the CPU while it serves a softirq, it resumes the softirq when it gets
+        // a CPU again. This does not apply to a thread that has ended.
         self.stack
             .retain(|context| matches!(context, Context::Softirq(_)));
         if !self.stack.is_empty() && previous_state & 0x30 == 0 && self.suspended.len() < 4096 {

@@ -43,7 +43,7 @@ pub(super) struct Functions {
 pub(super) struct WaitingThread {
     pub(super) thread: Thread,
     pub(super) due: u64,
-    /// When the timer expires at the latest, because of its slack.
+    /// Latest time at which the timer may expire: the due time plus the timer's slack.
     pub(super) slack_end: u64,
     pub(super) due_from: DueFrom,
     pub(super) waker: Waker,

@@ -34,8 +34,8 @@ const WORKERS_MAX: usize = 1 << 18;
 pub(super) const PIECES_USUAL: usize = 8;
 /// Maximum number of unused buffers for pieces that are kept.
 const SPARE_MAX: usize = 64;
-/// If the timer uses the monotonic clock, its interrupt read a time that is at most this many ns
-/// from the event's time.
+/// The interrupt reads the timer's clock. If the time that it read and the time of the event differ
+/// by less than this many ns, the timer uses the monotonic clock.
 const SAME_CLOCK_NS: u64 = 1_000_000_000;
 
 /// Reads a trace event by event, and returns explained wake-ups.
@@ -51,8 +51,8 @@ pub struct Explainer {
     work: HashMap<i32, u64>,
     /// Wake-ups whose threads do not run yet, by thread.
     waiting: HashMap<i32, WaitingThread>,
-    /// For each thread ID with a grid of due times, which replaces the thread's timers: the grid,
-    /// and the number of the last due time for which the thread was woken.
+    /// The grids of due times, by thread ID; a grid replaces the thread's timers. The number is
+    /// that of the last due time for which the thread was woken.
     grids: BTreeMap<i32, (Grid, Option<i64>)>,
     judged: RuleScopes,
     blocked: ThreadWaits,
@@ -491,9 +491,9 @@ impl Explainer {
     }
 
     /// Converts a time on the timer's clock to a time on the trace's clock. The timer's interrupt
-    /// read the timer's clock shortly before the event. If these are two clocks, the due time is
-    /// too late by the short time from this reading to the event, and the latency is too small by
-    /// the same time.
+    /// read the timer's clock shortly before the event. If the timer's clock is not the trace's
+    /// clock, the converted due time is too late by the short time between this reading and the
+    /// event. The latency is then too small by the same amount.
     fn on_trace_clock(&self, expiring: ExpiringTimer, time: i64) -> u64 {
         let is_same = self.facts.is_monotonic
             && expiring.time.abs_diff(expiring.now.max(0).cast_unsigned()) < SAME_CLOCK_NS;
@@ -524,7 +524,7 @@ impl Explainer {
         self.finish(waiting, event.cpu, ran, Some(event.time));
     }
 
-    /// Ends the wake-up of a thread of which a sample shows that it ran at `woke`, although no
+    /// Ends the wake-up of a thread. A sample shows that the thread ran at `woke`, although no
     /// event has shown this yet.
     pub(super) fn settle(&mut self, pid: i32, woke: u64) {
         let Some(waiting) = self.waiting.remove(&pid) else {
@@ -735,7 +735,7 @@ impl Explainer {
             Functions::default()
         };
         let has_stacks = stack.is_some();
-        // Afterwards, the interrupted context continues.
+        // What the CPU resumes when the context on top of it ends.
         let mut below = None;
         timeline.stretches(from, to, |start, end, moment| {
             wait.found = wait.found.or_else(|| Some(moment?.thread?.pid));

@@ -28,7 +28,7 @@ pub enum CompressionError {
          once"
     )]
     TooMuch(usize),
-    /// The part has another length, when decompressed, than the file states.
+    /// After decompression, the part's length differs from the one that the file states.
     #[error("a compressed part of trace.dat expanded to {became} bytes instead of {said}")]
     Length {
         /// The actual size.
@@ -69,8 +69,8 @@ impl Compression {
         }
     }
 
-    /// Decompresses a part, in which the compressed bytes come after their own length and the
-    /// decompressed length.
+    /// Decompresses a part. The part starts with two lengths, first that of the compressed bytes
+    /// and then that of the decompressed ones; the compressed bytes come after them.
     pub(super) fn part<'a>(
         self,
         cursor: &mut Cursor<'a>,
@@ -137,7 +137,8 @@ mod tests {
 
     use super::*;
 
-    /// Encodes a part as in a file, with `said` bytes as its stated decompressed size.
+    /// Encodes a part in the form that it has in a file. The part states that its decompressed size
+    /// is `said` bytes.
     fn part(compressed: &[u8], said: usize) -> Vec<u8> {
         let number = |value: usize| u32::try_from(value).unwrap().to_le_bytes();
         [&number(compressed.len())[..], &number(said)[..], compressed].concat()

@@ -37,8 +37,9 @@ impl TraceHead {
         self.encode_with(lengths, None)
     }
 
-    /// Returns the head of a file that, after these pages, also has the pages of `instance`: its
-    /// name, and the bytes of each CPU's pages.
+    /// Returns the head as [`TraceHead::encode`] does, but for a file in which the pages of an
+    /// instance come after these pages. `instance` contains the instance's name and, for each CPU,
+    /// the number of bytes of its pages.
     #[must_use]
     pub fn encode_with(&self, lengths: &[u64], instance: Option<(&str, &[u64])>) -> Vec<u8> {
         let mut out = [MAGIC, b"6\0", &[0, 8]].concat();
@@ -98,14 +99,14 @@ impl TraceHead {
     }
 }
 
-/// Returns the page size in bytes that a head of [`TraceHead::encode`] contains.
+/// Returns the page size in bytes that is stored in a head made by [`TraceHead::encode`].
 #[must_use]
 pub fn page_bytes(head: &[u8]) -> Option<u32> {
     Some(u32::from_le_bytes(head.get(14..18)?.try_into().ok()?)).filter(|&bytes| bytes > 0)
 }
 
-/// Returns the head for the same number of CPUs but other lengths of pages; `None` if
-/// [`TraceHead::encode`] did not make the head.
+/// Returns a copy of the head in which the numbers of bytes of the CPUs' pages are replaced by
+/// `lengths`. Returns `None` if [`TraceHead::encode`] did not make the head.
 #[must_use]
 pub fn with_lengths(head: &[u8], lengths: &[u64]) -> Option<Vec<u8>> {
     let page_bytes = page_bytes(head)?;

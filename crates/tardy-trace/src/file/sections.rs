@@ -10,8 +10,8 @@ use super::{
 use crate::bytes::Cursor;
 use crate::layout::{PAGE_BYTES_MAX, PageLayout};
 
-/// Numbers of sections. If an option contains the position of a section, it has the same number as
-/// the section.
+/// Numbers of sections. An option that contains the position of a section has the same number as
+/// that section.
 const OPTIONS: u16 = 0;
 const HEADER_INFO: u16 = 16;
 const TRACER_FORMATS: u16 = 17;

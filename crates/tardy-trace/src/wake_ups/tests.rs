@@ -444,8 +444,8 @@ fn a_wake_up_by_an_interrupt_or_a_softirq_is_due_at_its_entry() {
         );
         assert_eq!(watch.wakings().measured, 1);
     }
-    // While an interrupt interrupts a softirq, only the interrupt counts; and what has ended wakes
-    // no thread.
+    // If an interrupt interrupts a softirq, the interrupt counts as the waker. An interrupt or a
+    // softirq that has ended wakes no thread.
     for (entry, flags) in [(softirq, HARD_INTERRUPT), (irq, SOFT_INTERRUPT)] {
         let (watch, found) = found(entry, flags);
         assert_eq!((found.len(), watch.wakings().no_entry), (0, 1));

@@ -1,5 +1,4 @@
-//! The event formats of a trace, in a form in which those of two kernels can be compared field by
-//! field.
+//! The event formats of a trace, in a form in which two kernels can be compared field by field.
 
 use std::collections::BTreeMap;
 use std::fmt;

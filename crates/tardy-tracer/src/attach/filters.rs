@@ -104,8 +104,8 @@ pub(super) fn functions(symbols: &str) -> Vec<(u64, TimerKind)> {
     symbols.lines().filter_map(function).collect()
 }
 
-/// Returns a filter for each event of [`OF_PROBES`], which show why a thread waited in the kernel,
-/// or which rules it violated. The filter selects the events of these threads.
+/// Returns a filter for each event of [`OF_PROBES`]. These events show why a thread waited in the
+/// kernel, or which rules it violated. The filter selects the events of the given threads.
 pub(super) fn of_rules(threads: impl Iterator<Item = i32>) -> Vec<(WantedEvent, String)> {
     let filter = of_threads("common_pid", threads);
     let events = OF_PROBES.iter();

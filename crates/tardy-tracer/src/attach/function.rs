@@ -13,7 +13,7 @@ use tardy_trace::symbols::shown;
 
 use super::process::Process;
 
-/// Suffix of a name that means the return from the function, as in perf-probe(1).
+/// If a name ends with this, it stands for the return from the function, as in perf-probe(1).
 const RETURN: &str = "%return";
 /// Maximum number of similar names that an error lists.
 const SIMILAR_MAX: usize = 5;

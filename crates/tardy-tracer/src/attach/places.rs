@@ -277,8 +277,8 @@ mod tests {
         let symbols = "ffffffff81000000 t schedule\nffffffff81000100 t pipe_write\n";
         let mut places = Places::new(Symbols::parse(symbols));
         let frames = [0xffff_ffff_8100_0010, 0xffff_ffff_8100_0110];
-        // No number of a stack is used twice. Without frames, the place of a stack is known only if
-        // it was stored.
+        // Each stack has a number that no other stack gets. If a stack is given without its frames,
+        // its place is known only if it was stored.
         for stack in 0..200_000 {
             assert_eq!(places.number(stack, false, &frames), Some(0));
             assert_eq!(places.number(stack, false, &[]), Some(0), "{stack}");

@@ -10,7 +10,7 @@ use tardy_sys::sched;
 
 /// Flag of a kernel thread in /proc/PID/stat (include/linux/sched.h).
 pub(super) const PF_KTHREAD: u64 = 0x0020_0000;
-/// Error number (errno-base.h) of reading a file whose process has exited since the file was
+/// Error number (errno-base.h) that a read returns if the process has exited since the file was
 /// opened.
 const ESRCH: i32 = 3;
 
@@ -101,8 +101,8 @@ impl Process {
         })
     }
 
-    /// Returns the ID under which /proc lists a thread of the program. `thread` is this ID, or the
-    /// ID in the PID namespace of the program.
+    /// Returns the ID under which /proc lists a thread of the program. `thread` is either this ID
+    /// or the thread's ID in the PID namespace of the program.
     ///
     /// # Errors
     /// Returns [`NoProcess::NoThread`].
@@ -178,7 +178,8 @@ impl Process {
                 && inode.is_some_and(|inode| inode != "0")
                 && seen.insert((device, inode))
             {
-                // The kernel pads addresses in the file maps, but not in the folder map_files.
+                // The kernel pads addresses with zeros in /proc/PID/maps, but not in the file names
+                // in /proc/PID/map_files.
                 let range: Vec<&str> = range
                     .split('-')
                     .map(|address| address.trim_start_matches('0'))
@@ -259,7 +260,8 @@ fn absent(root: &Root, inside: u32) -> NoProcess {
     }
 }
 
-/// Returns the ID of a task in its own PID namespace, if /proc belongs to another one.
+/// Returns the ID that a task has in its own PID namespace; `None` if /proc belongs to this
+/// namespace.
 fn number_inside(status: &str) -> Option<u32> {
     let numbers = field(status, "NSpid:")?.split_ascii_whitespace();
     numbers.skip(1).last()?.parse().ok()

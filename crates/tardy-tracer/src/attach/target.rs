@@ -10,8 +10,8 @@ use super::process::{PF_KTHREAD, Process, printable};
 /// Policies of real-time threads (include/uapi/linux/sched.h): SCHED_FIFO, SCHED_RR and
 /// SCHED_DEADLINE.
 const REAL_TIME: [u32; 3] = [1, 2, 6];
-/// After a search through all threads, there is a pause of at least this many times its duration,
-/// so that searches take at most 5 % of one CPU.
+/// After a search through all threads, the next one waits for at least this many times the duration
+/// of the search, so that searches take at most 5 % of one CPU.
 const PAUSES: u32 = 19;
 
 /// Which threads to follow.
@@ -35,7 +35,7 @@ pub(super) enum Look {
 }
 
 impl Target {
-    /// Searches for the threads to follow that exist now.
+    /// Returns which of the threads to follow exist now.
     pub(super) fn look(&mut self) -> Look {
         match self {
             Self::Process { process, .. } if !process.is_there() => Look::Ended,

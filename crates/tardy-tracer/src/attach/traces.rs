@@ -236,7 +236,7 @@ impl Traces {
         }
     }
 
-    /// Returns a store, still empty, for the pages around the worst wake-ups.
+    /// Returns an empty store for the pages around the worst wake-ups.
     pub(super) fn evidence(&self, bytes_max: Option<u64>) -> Evidence {
         let cpus = self.wake_ups.reader.cpus().len();
         if self.explanations.is_some() {

@@ -34,7 +34,7 @@ use self::writer::FolderWriter;
 use super::output;
 use crate::cli::attach::AttachArgs;
 
-/// An error that ends the command before its result.
+/// The exit code and the message of a command that ends without a result.
 struct Refusal(Exit, String);
 
 impl Refusal {
@@ -199,7 +199,8 @@ fn folder(
     made.map(Some)
 }
 
-/// Returns, for each kind of timer, the number of timers whose end may be in a lost event.
+/// Returns, for each kind of timer, the number of timers whose end is unknown, because the event at
+/// their end may have been lost.
 fn lost(recorded: &Recording) -> Vec<(TimerKind, u64)> {
     recorded
         .counts

@@ -23,7 +23,7 @@ use tardy_sys::signal::{self, SignalFd, wait_readable};
 
 use crate::cli::load::LoadArguments;
 
-/// Index of the phase. Loads without a run have only one phase.
+/// Index of the phase: `tardy load` runs all loads in one phase, the first.
 const PHASE: u32 = 0;
 
 /// The reason why loads could not run.
@@ -85,7 +85,8 @@ fn try_run(arguments: &LoadArguments) -> Result<u8, LoadCommandError> {
                     absent.remedy
                 );
                 // If one load of a list cannot run, the others still do most of what the user
-                // requested, but a single requested load that cannot run is an error.
+                // requested. If a load that the user requested by its own name cannot run, that is
+                // an error.
                 match request.list {
                     Some(_) => is_incomplete = true,
                     None => code = 3,
@@ -118,9 +119,8 @@ fn try_run(arguments: &LoadArguments) -> Result<u8, LoadCommandError> {
     }
     .run(&plans, arguments.duration);
     guardian.shutdown()?;
-    // The supervisor has already undone the changes. This call tries again to undo changes that
-    // could not be undone, and reports those that fail again. The changes that remain stay in the
-    // journal.
+    // The supervisor has already tried to undo all changes. This call tries again to undo those
+    // that remain, and reports each failure. Changes that still remain stay in the journal.
     for undone in journal.map_or_else(Vec::new, Journal::undo) {
         if let Err(error) = undone.result {
             say!(

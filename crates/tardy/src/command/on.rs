@@ -419,7 +419,7 @@ fn conclude(
                 let _ = super::cost::show(out, None, request.is_json);
             }
             (CommandProduct::Run { .. } | CommandProduct::Cost, false) => {}
-            // The caller shows all shards together.
+            // Each machine ran a shard; the caller shows all shards together.
             (CommandProduct::Guests, _) if !is_alone => {}
             (CommandProduct::Folder | CommandProduct::Guests | CommandProduct::Words, has_out) => {
                 if !is_alone {
@@ -621,8 +621,9 @@ pub fn fetch(args: &FetchArgs) -> Exit {
     )
 }
 
-/// Runs this program as the copy on a board, if it was started with the separate command line of
-/// that copy; otherwise returns `None`.
+/// `--on` copies this program to a board, and starts the copy with a command line of a separate
+/// form. If this process was started in that way, does the work of the copy; otherwise returns
+/// `None`.
 #[must_use]
 pub fn dispatch(words: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     let words: Vec<String> = words

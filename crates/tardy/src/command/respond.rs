@@ -183,7 +183,8 @@ fn failed(what: &str, error: &std::io::Error) -> Exit {
     Exit::Machine
 }
 
-/// Waits for the end. Returns whether a signal caused it.
+/// Waits until the time is over, the answering thread has ended, or a signal arrives. Returns
+/// whether a signal arrived.
 fn wait(args: &RespondArgs, signals: &SignalFd, answering: &ResponderThread) -> bool {
     use std::os::fd::AsFd;
     let end = args.length.map_or(Nanos::MAX, |length| {

@@ -1,4 +1,4 @@
-//! Explains the difference of two latencies of watched guests, function by function.
+//! Explains, function by function, why a latency of one watched guest differs from that of another.
 
 use std::path::Path;
 

@@ -25,8 +25,8 @@ use support::workplace::{Workplace, finish};
 /// instructions of cyclictest and jitterdebugger are counted in the same way.
 const INSTRUCTIONS_MAX: f64 = 90.0;
 
-/// Builds the binary of the README's first command, with the symbols by which callgrind selects
-/// functions. The test profile is unsuitable, because it inlines nothing across crates.
+/// Builds the same binary as the README's first command, but keeps the symbols by which callgrind
+/// selects functions. The test profile is unsuitable, because it inlines nothing across crates.
 /// `cargo xtask build` is also unsuitable, because its binary executes fewer instructions. Only the
 /// package `tardy` is recompiled.
 pub(crate) fn released_binary() -> PathBuf {
@@ -269,8 +269,9 @@ fn no_measuring_loop_makes_a_system_call_that_its_probe_does_not_name() {
             continue;
         }
         let short = Calls::count(probe, parameters, 30);
-        // The longer run must take so many more samples that chance could not explain one
-        // additional call per sample. On a busy machine a probe skips most of its periods.
+        // The longer run must take many more samples than the short run. If the loop made one
+        // unnamed call per sample, the difference would then be larger than chance explains. On a
+        // busy machine a probe skips most of its periods.
         let is_longer = |long: &Calls| long.recorded >= short.recorded + 5 * CHANCE * long.threads;
         let long = [90, 300, 1000]
             .into_iter()

@@ -51,7 +51,7 @@ struct Group {
 }
 
 impl Group {
-    /// Creates the group below the root of a hierarchy, with these values of its files.
+    /// Creates the group below the root of a hierarchy, and writes `values` to the group's files.
     fn new(parent: &Path, values: &[(&str, &str)]) -> Option<Self> {
         let group = Self {
             folder: parent.join(format!("tardy-test-{}", std::process::id())),
@@ -64,7 +64,8 @@ impl Group {
         Some(group)
     }
 
-    /// Creates a cpuset in the first hierarchy, version 1 or 2, that has the controller.
+    /// Creates a group that contains one CPU, in the first hierarchy (version 1, else version 2)
+    /// that has the cpuset controller.
     fn with_cpu(cpu: u32) -> Option<Self> {
         let parent = ["/sys/fs/cgroup/cpuset", "/sys/fs/cgroup"]
             .map(Path::new)

@@ -10,9 +10,9 @@ use support::machine;
 use support::made_run::MadeRun;
 use support::workplace::{Workplace, finish};
 
-/// Maximum number of instructions per sample, by command. An algorithm that asks a histogram for
-/// its count at every sample needs tens of thousands of instructions per sample. For one day of
-/// samples at 1 kHz, this takes a quarter of an hour.
+/// Maximum number of instructions per sample, by command. If a command asked a histogram for its
+/// count at every sample, it would execute tens of thousands of instructions per sample. For one
+/// day of samples at 1 kHz, this would take a quarter of an hour.
 const MOST: [(&str, f64); 2] = [("show", 1_500.0), ("report", 5_000.0)];
 
 /// Counts the instructions of one command on a run with `samples` samples per CPU.

@@ -4,8 +4,9 @@ use crate::support;
 
 use support::workplace::Workplace;
 
-/// Four loads that never rest, and one whose tasks inherit a real-time priority. CPU shares do not
-/// bound such tasks, so they could take more than half of all CPU time.
+/// Runs four loads that never rest, and `pi-futex`, whose tasks inherit a real-time priority. CPU
+/// shares do not limit tasks of real-time priority. If `pi-futex` did not limit its own pace, its
+/// tasks could take more than half of all CPU time.
 #[test]
 fn a_load_whose_tasks_inherit_a_real_time_priority_has_no_more_than_twice_its_share() {
     let _turn = crate::turn();

@@ -98,8 +98,8 @@ pub(crate) fn request_for_test(info: &tardy_loads::load::LoadInfo) -> Option<Str
     })
 }
 
-/// Creates a folder that stands in for a kernel tree: it has make targets of the same names, which
-/// take long enough to be killed.
+/// Creates a folder that stands in for a kernel tree. It has the make targets that the load needs;
+/// building them takes so long that a test can kill the load meanwhile.
 fn kernel_tree() -> PathBuf {
     let tree = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("kernel-tree");
     std::fs::create_dir_all(&tree).unwrap();

@@ -1,4 +1,7 @@
-/* A real-time loop that breaks every rule for loops that can be broken on purpose: for tests of `tardy run --explain -- PROGRAM`. */
+/*
+ * A real-time loop for tests of `tardy run --explain -- PROGRAM`. It breaks each rule for real-time
+ * loops that a program can break on purpose.
+ */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -10,7 +13,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t asked = PTHREAD_COND_INITIALIZER, answered = PTHREAD_COND_INITIALIZER;
 static int asks, answers;
 
-/* A thread of lower priority than the loop that it wakes. */
+/* This thread wakes the loop, and has a lower priority than the loop. */
 static void *answer(void *unused)
 {
     pthread_mutex_lock(&lock);

@@ -3,9 +3,10 @@
  *
  *     chain LINK CYCLES PERIOD_US
  *
- * Every 20th cycle has a delay of 3 ms in one link. LINK: recv (it computes for 3 ms), control (it sleeps), motor (the thread hog, which has a higher
- * priority, occupies the CPU). All threads run on CPU 0. The program starts its cycles when it reads a line from standard input, and ends after the last
- * cycle.
+ * Every 20th cycle has a delay of 3 ms in one link. LINK is the thread that is delayed: recv
+ * computes for 3 ms; control sleeps; motor waits for the CPU, which the thread hog of higher
+ * priority occupies. All threads run on CPU 0. The program starts its cycles when it reads a line
+ * from standard input, and ends after the last cycle.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -82,7 +83,7 @@ static void *motor(void *unused)
     return unused;
 }
 
-/* Gets the CPU when control sleeps, before motor does. */
+/* Runs as soon as control sleeps, and before motor, because its priority is higher than motor's. */
 static void *hog(void *unused)
 {
     begin("hog", 22);

@@ -3,7 +3,8 @@
  *
  *     cycles KIND CYCLES PERIOD_US
  *
- * KIND: lock (a mutex that a thread of lower priority holds), fsync, fault (a page of a file that was dropped from memory), pipe (a full one).
+ * KIND: lock (a mutex that a thread of lower priority holds), fsync (of 256 pages), fsync-small (of 16 pages), fault (a page of a file that was
+ * dropped from memory), pipe (a full one).
  * It starts when it reads a line from standard input. After the last cycle, it writes a line `BEFORE AFTER CPU` for each blocking call to standard
  * output: the monotonic clock before and after the call, and the thread's CPU time between the two, in ns. It ends when its standard input is closed.
  */
@@ -101,6 +102,8 @@ int main(int argc, char **argv)
     const char *kind = argv[1];
     int cycles = atoi(argv[2]), calls = 0;
     int64_t period = atoll(argv[3]) * 1000;
+    int is_fsync = !strncmp(kind, "fsync", 5);
+    ssize_t written = strcmp(kind, "fsync-small") ? sizeof(buffer) : 16 * PAGE;
     int64_t(*stamps)[3] = calloc(cycles, sizeof(*stamps));
     pthread_t thread;
     int file = open("blocks", O_RDWR | O_CREAT | O_TRUNC, 0600);
@@ -138,8 +141,8 @@ int main(int argc, char **argv)
         if (!strcmp(kind, "lock")) {
             sem_post(&go);
             sem_wait(&held);
-        } else if (!strcmp(kind, "fsync")) {
-            if (pwrite(file, buffer, sizeof(buffer), 0) != sizeof(buffer))
+        } else if (is_fsync) {
+            if (pwrite(file, buffer, written, 0) != written)
                 fail("write");
         } else if (!strcmp(kind, "fault")) {
             madvise((void *)map, FILE_BYTES, MADV_DONTNEED);
@@ -155,7 +158,7 @@ int main(int argc, char **argv)
         cpu = now(CLOCK_THREAD_CPUTIME_ID);
         if (!strcmp(kind, "lock")) {
             pthread_mutex_lock(&lock);
-        } else if (!strcmp(kind, "fsync")) {
+        } else if (is_fsync) {
             fsync(file);
         } else if (!strcmp(kind, "fault")) {
             (void)map[(cycle * 37 % (FILE_BYTES / PAGE)) * PAGE];

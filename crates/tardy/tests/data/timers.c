@@ -42,12 +42,16 @@ static void fail(const char *what)
 
 static sem_t asked, answered;
 
-/* Ends each wait of the main thread, long before its time limit. This thread uses no timer. */
+/* Ends each wait of the main thread, long before its time limit, but late enough for the wait to
+ * start. This thread uses no timer. */
 static void *waker(void *unused)
 {
     (void)unused;
     for (;;) {
         sem_wait(&asked);
+        int64_t begin = now(CLOCK_MONOTONIC);
+        while (now(CLOCK_MONOTONIC) < begin + 100000)
+            ;
         sem_post(&answered);
     }
     return NULL;

@@ -1,6 +1,6 @@
 /*
  * A thread that another thread wakes, for tests of the kinds of wake-ups of `tardy attach`. The
- * thread is only woken when it sleeps.
+ * other thread waits until this thread sleeps, and then wakes it.
  *
  *     wakers ROUNDS
  *

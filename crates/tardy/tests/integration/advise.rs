@@ -159,8 +159,9 @@ fn completions_before_the_deadline_pass_with_margin_conditions_and_a_bound_for_t
         "{text}"
     );
     let json = advise(&run, &format!("{WORK} --json")).ends_with(0).json();
-    // The expected value is 1 - 0.05^(1/20001), times the 31,557,600,000 due times of a year of
-    // 365.25 days. The generated run is too short to show how its samples cluster.
+    // The bound on misses per year is at least (1 - 0.05^(1/20001)) times the 31,557,600,000 due
+    // times of a year of 365.25 days. The generated run is too short to show how its samples
+    // cluster.
     let a_year = json["kernels"][0]["misses_a_year_at_most"]
         .as_f64()
         .unwrap();
@@ -275,8 +276,9 @@ fn too_few_samples_cannot_say_and_tell_how_much_longer_to_run() {
         .json();
     let evidence = &json["kernels"][0]["verdict"]["evidence"];
     let index = evidence["extremal_index"].as_f64().unwrap_or(1.0);
-    // The rule of three for clustered samples: 2,995,731 independent samples are needed, at one per
-    // millisecond.
+    // By the rule of three, 2,995,731 independent samples are needed. Samples cluster, so the run
+    // needs this number divided by the extremal index. It has 10,000 samples, and takes one more
+    // per millisecond.
     let expected = (2_995_731.0 / index - 10_000.0) / 1e3;
     let longer = json["kernels"][0]["measure_longer_ns"].as_f64().unwrap() / 1e9;
     assert!(
@@ -371,8 +373,8 @@ fn each_branch_of_the_flow_ends_where_the_paper_ends_it() {
         of(real_time(), &format!("{WORK} --virtual yes")),
         (step("virtual", true, "stated"), fast_choice.clone())
     );
-    // For work in the kernel's services, the lines of the paper cross at one millisecond, so longer
-    // work counts as long.
+    // For work in the kernel's services, the paper's curves of the two kernels cross at work of one
+    // millisecond, so work of 2 ms counts as long.
     let service = "--work 2ms --utilisation 40%";
     assert_eq!(
         of(real_time(), &format!("{service} --kind syscalls")),
@@ -462,7 +464,8 @@ fn two_kernels_and_their_costs_give_the_crossover_and_stretch_the_work() {
         "{text}"
     );
     assert!(text.contains("slowed down by 107.5 %"), "{text}");
-    // The stock kernel completes work sooner if the work is longer than the whole interval.
+    // The stock kernel completes work sooner if the work is longer than the crossing of the two
+    // kernels' curves, including the crossing's whole confidence interval.
     let long = all.replace(
         "--work 100us --deadline 250us --period 1ms",
         "--work 2ms --deadline 5ms --period 10ms",

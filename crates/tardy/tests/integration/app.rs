@@ -226,6 +226,23 @@ fn a_program_that_ends_ends_the_run_and_one_that_is_killed_leaves_a_whole_series
 }
 
 #[test]
+fn a_loop_that_ends_before_the_measurement_starts_is_reported() {
+    let place = loop_in_c();
+    let summary = place
+        .tardy("run --load none --for 60s --json --out run -- ./loop 1000 20 2")
+        .ends_with(0)
+        .json();
+    assert_eq!(count(series_of(&summary, "app"), "recorded"), 0);
+    assert!(
+        summary["warnings"]
+            .to_string()
+            .contains("the loop `control` started no cycle during the measurement"),
+        "{}",
+        summary["warnings"]
+    );
+}
+
+#[test]
 fn a_program_without_a_loop_or_none_at_all_is_an_error_that_says_so() {
     let place = Workplace::new();
     let error = place
@@ -403,7 +420,7 @@ fn the_header_for_c_and_the_crate_for_rust_agree_on_every_word() {
         ("TARDY_MAGIC".to_owned(), rust::MAGIC as i64),
         ("TARDY_NEVER".to_owned(), rust::NEVER),
     ]);
-    // The test compares all names of the header.
+    // Checks that the comparison omits no name of the header.
     let header = std::fs::read_to_string(repository().join("include/tardy.h")).unwrap();
     let named = |line: &str| {
         [

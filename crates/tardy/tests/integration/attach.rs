@@ -296,15 +296,20 @@ fn timers_that_wake_nobody_are_counted_and_are_no_wake_ups() {
     let place = Workplace::new();
     let found = followed(&place, "busy", "").0.ends_with(0).json();
     let row = counts(&found, "timerfd");
+    let (wake_ups, unawaited) = (count(&row["wake_ups"]), count(&row["unawaited"]));
     assert_eq!(
-        (count(&row["started"]), count(&row["unawaited"])),
+        (count(&row["started"]), wake_ups + unawaited),
         (CYCLES as u64, CYCLES as u64),
         "{row}"
     );
+    // A host that takes the CPU away can delay the timer's interrupt until the thread waits.
+    assert!(unawaited * 100 >= CYCLES as u64 * 95, "{row}");
     let rows = found["threads"].as_array().unwrap();
-    assert!(
-        rows.iter().all(|row| row["woken_by"] != "timer"),
-        "its line woke it: {rows:?}"
+    let by_timer = rows.iter().filter(|row| row["woken_by"] == "timer");
+    assert_eq!(
+        by_timer.map(|row| count(&row["wake_ups"])).sum::<u64>(),
+        wake_ups,
+        "{rows:?}"
     );
     // When another thread ends a wait, the kernel cancels the timer, and the wake-up counts as a
     // wake-up by that thread. If the other thread acts before the wait starts, no timer is set.
@@ -340,9 +345,9 @@ fn a_trace_that_another_program_changed_decides_nothing_and_says_why() {
         let attach = attach(&place, &program, "--deadline 1h");
         let process = attach.pid();
         let program = std::thread::spawn(move || program.cycles());
-        // Some wake-ups are measured before the trace is changed. By themselves, these wake-ups
-        // would meet the deadline. The program runs so long that the trace is changed before its
-        // end even on a busy machine.
+        // Some wake-ups are measured before the trace is changed. All of these wake-ups meet the
+        // deadline of one hour, so only the change can make the verdict inconclusive. The program
+        // runs so long that the trace is changed before its end even on a busy machine.
         std::thread::sleep(std::time::Duration::from_millis(400));
         let tracefs = Tracefs::open(&Root::system()).unwrap();
         let instances = std::fs::read_dir(tracefs.path().join("instances")).unwrap();

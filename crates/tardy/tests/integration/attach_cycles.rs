@@ -120,8 +120,8 @@ fn adds_up(found: &Value, thread: i64) {
 }
 
 /// Checks that in most blocking calls the longest blocked interval has the expected call and waker.
-/// Prints the time off the CPU, first as the intervals give it, then as the program's own clocks
-/// give it.
+/// Prints the time off the CPU twice: first as the sum of the intervals, then as measured by the
+/// program's own clocks.
 fn blocks_in(test: &str, kind: &str, call: &str, waker: Option<&str>) {
     if !can_trace(test) {
         return;

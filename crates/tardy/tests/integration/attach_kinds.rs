@@ -78,8 +78,8 @@ fn count(value: &Value) -> u64 {
         .unwrap_or_else(|| panic!("{value} is no number"))
 }
 
-/// Checks the entries of the waiting thread: each sleep that the program counted is one wake-up of
-/// its kind.
+/// Checks the rows of the waiting thread: every sleep that the program counted ended in one
+/// wake-up, either of the kind of its call or without a known call.
 fn has_each_kind(found: &Value, sleeps: &BTreeMap<String, u64>) {
     let rows = found["threads"].as_array().unwrap();
     let of_waiter = rows.iter().filter(|row| row["name"] == "waiter");
@@ -129,7 +129,7 @@ fn each_kind_of_wake_up_by_another_thread_is_a_row_with_every_wake_up() {
     );
     has_each_kind(&found, &sleeps);
     assert_eq!(found["verdict"]["outcome"], "passed", "{found}");
-    // The folder's verdict is the verdict of one row, because every row passed.
+    // Every row passed, so the verdict of the whole folder repeats the verdict of one of its rows.
     let judged = &found["verdict"]["evidence"]["due_times"];
     let rows = found["threads"].as_array().unwrap();
     assert!(

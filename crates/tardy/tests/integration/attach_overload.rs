@@ -73,8 +73,14 @@ fn an_observer_that_is_stopped_during_a_flood_loses_explanations_and_no_wake_up(
     let cycles = &found["cycles"];
     let threads = cycles["threads"].as_array().unwrap().iter();
     let whole: u64 = threads.map(|row| row["cycles"].as_u64().unwrap()).sum();
+    // If the machine stops the program for longer than a period, the program sets its next timer
+    // after the timer's due time. This timer expires before the thread sleeps, so no cycle ends.
+    let worst = found["worst"].as_array().unwrap().iter();
+    let without_sleep = worst
+        .filter(|row| row["parts"]["armed"].as_u64().unwrap_or(0) > 0)
+        .count() as u64;
     assert!(
-        cycles["cut_off"].as_u64().unwrap() > 0 || whole + 2 >= woke,
+        cycles["cut_off"].as_u64().unwrap() > 0 || whole + 2 + without_sleep >= woke,
         "{found}"
     );
 }

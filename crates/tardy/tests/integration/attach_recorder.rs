@@ -238,7 +238,7 @@ fn a_killed_recording_opens_and_adds_up_and_the_next_one_continues_it() {
         .iter()
         .any(|row| row.thread == id && row.cycles > 200);
     assert!(of_both, "{:?}", whole.threads);
-    // The folder has room for a number of cycles, and stores the longest cycles of both parts.
+    // The folder stores a limited number of cycles: the longest ones of both parts.
     let shortest = whole.worst.last().unwrap().response_ns;
     let mut longer = cycles
         .worst

@@ -73,7 +73,7 @@ fn bytes(folder: &Path) -> u64 {
         .sum()
 }
 
-/// For each series, the number of its last segment that was folded into histograms.
+/// Returns, for each series, the number of the last segment that was folded into histograms.
 fn rotated(run: &Path) -> Vec<u64> {
     series::files(run)
         .iter()
@@ -90,8 +90,8 @@ fn rotated(run: &Path) -> Vec<u64> {
 /// is within its bound.
 #[track_caller]
 fn wait_for_rotations(running: &mut RunningCommand, run: &Path, disk: u64, least: u64) {
-    // One wait per segment, because on a shared machine all segments may take longer than one wait
-    // allows.
+    // The test waits for each segment separately: on a shared machine, all segments together may
+    // take longer than the time-out of one wait.
     for wanted in 1..=least {
         running.until("segments gave way", || {
             let taken = bytes(run);

@@ -27,8 +27,8 @@ fn normal(random: &mut Pcg64Mcg) -> f64 {
         - 6.0
 }
 
-/// Independent samples of eight CPUs, except stalls of 500 us that hit all CPUs in the same
-/// periods.
+/// Makes a run of eight CPUs whose samples are independent, except that stalls of 500 us hit all
+/// CPUs in the same periods.
 fn with_common_stalls(samples: usize, stalls: &[usize]) -> MadeRun {
     let mut random = Pcg64Mcg::seed_from_u64(7);
     let mut of_cpu = || {
@@ -60,7 +60,8 @@ fn without_a_miss_eight_cpus_bound_the_share_no_better_than_one() {
 #[test]
 fn a_stall_of_all_cpus_is_one_event() {
     let (lower, upper) = shares(&with_common_stalls(10_000, &[2_000, 7_000]));
-    // Two events in 10,000 periods; the 95 % limits of a count of two are 0.355 and 6.296.
+    // There are two events in 10,000 periods; the one-sided 95 % limits for a count of two are
+    // 0.355 and 6.296.
     assert!(
         (1.5e-5..3.6e-5).contains(&lower) && (6.2e-4..9.0e-4).contains(&upper),
         "{lower} {upper}"
@@ -103,8 +104,9 @@ fn the_median_of_samples_that_depend_on_each_other_is_bounded_as_often_as_said()
                 .as_i64()
                 .is_none_or(|upper| upper >= 20_000),
         );
-        // The autocorrelation of the indicator of values above the median leaves 139 effective
-        // samples.
+        // In theory, the 50,000 dependent samples determine the median as well as 139 independent
+        // ones would. The number follows from the autocorrelation of the event that a value is
+        // above the median.
         let effective = median["effective_samples"].as_f64().unwrap();
         assert!((60.0..800.0).contains(&effective), "{effective}");
     }

@@ -120,8 +120,8 @@ fn a_timer_on_another_clock_is_asked_for_there_and_recorded_on_the_runs_own() {
     assert_eq!(found.len(), probes.len());
     for series in &found {
         let name = &series.descriptor.probe;
-        // Threads that sleep start when they are released, up to 100 ms before the first due time
-        // of a grid.
+        // Threads of the probe `nanosleep` follow no grid of due times. They start to sleep when
+        // they are released, which is up to 100 ms before the first due time of a grid.
         let first = if name == "nanosleep" {
             start - 100 * MILLISECOND
         } else {

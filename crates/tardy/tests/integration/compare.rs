@@ -499,8 +499,8 @@ fn a_deadline_missed_more_often_is_worse_whatever_the_quantiles_say() {
 #[test]
 fn repeated_runs_are_compared_run_by_run() {
     let place = Workplace::new();
-    // The runs of one side differ by more than chance within a run explains, like runs after
-    // different boots of a machine.
+    // The runs of one side differ from one another by more than the scatter within each run
+    // explains, as runs after different boots of a machine do.
     for (side, shift, levels) in [
         ("base", 0, [0, 900, 2_000, 2_900, 4_000]),
         ("new", 90_000, [100, 1_000, 2_100, 3_000, 4_100]),

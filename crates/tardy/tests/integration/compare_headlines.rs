@@ -91,8 +91,8 @@ fn a_row_with_a_better_and_a_worse_number_is_mixed_and_marks_both() {
 
 #[test]
 fn better_loads_beside_an_undecided_whole_run_are_inconclusive_as_a_whole() {
-    // With one run per side, chance can explain a change of a quarter, but not a far shorter
-    // maximum.
+    // With one run per side, chance can explain a change by a quarter. It cannot explain that the
+    // maximum becomes far shorter.
     let measured = |run| MadeRun {
         clock: ClockKind::Hardware,
         ..run

@@ -21,8 +21,8 @@ const NO_TRACEFS: &str = "grep -wE 'tracefs|debugfs' /proc/mounts | cut -d ' ' -
 /// The version 1 hierarchy of control groups that has real-time budgets.
 const GROUPS: &str = "/sys/fs/cgroup/cpu";
 
-/// The message in the row whose environment starts with this text; `None` if the row has no
-/// message.
+/// Returns the message from the table's row whose environment starts with `environment`; `None` if
+/// the row has no message.
 fn message(environment: &str) -> Option<&'static str> {
     let row = TABLE
         .lines()

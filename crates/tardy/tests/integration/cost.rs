@@ -94,7 +94,8 @@ fn each_trial_is_stored_and_the_figure_is_the_least_median_of_a_round() {
     );
 }
 
-/// Metrics that a machine may not support. Every Linux on which the tests run supports the others.
+/// Metrics that a machine may not support. Every Linux on which the tests run supports all other
+/// metrics.
 const MAY_BE_ABSENT: [&str; 6] = [
     "rpc-udp-latency",
     "rpc-tcp-latency",
@@ -411,8 +412,8 @@ fn costs_are_compared_metric_by_metric_and_never_with_anything_else() {
         .tardy("cost --trials 2 --out program -- true")
         .ends_with(0);
     let same = place.tardy("compare a a --format json");
-    // Equal numbers are never judged better or worse. Which of the other two results is right
-    // depends on the spread of six trials.
+    // Equal numbers are never judged better or worse. Whether they are equivalent or the comparison
+    // is inconclusive depends on the spread of six trials.
     assert!([0, 4].contains(&same.code()), "{same:?}");
     let rows = same.json()["candidates"][0]["rows"].clone();
     assert_eq!(rows.as_array().unwrap().len(), 2);

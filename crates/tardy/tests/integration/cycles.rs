@@ -11,8 +11,8 @@ use serde_json::Value;
 use support::machine;
 use support::workplace::Workplace;
 
-/// Runs `line` and returns the summary. Runs again if a phase has no numbers under load, because
-/// the loads of another test may have occupied the CPU for the whole phase.
+/// Runs `line` and returns the summary. Repeats the run if a phase has no numbers under load,
+/// because the loads of another test may have occupied the CPU for the whole phase.
 #[track_caller]
 fn stressed(place: &Workplace, line: &str) -> Value {
     for run in 0..5 {

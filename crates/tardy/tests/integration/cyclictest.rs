@@ -58,15 +58,16 @@ fn lines_and_columns_are_those_of_cyclictest() {
 #[test]
 fn histograms_have_the_rows_of_cyclictest() {
     let place = Workplace::new();
-    // The number of samples beyond the last row varies between runs. Each histogram here has all of
-    // its samples beyond the last row, or none.
+    // The number of samples beyond the last row varies between runs. So in each histogram here,
+    // either all samples lie beyond the last row, or none.
     for line in [
         "-q -l 3 -h 1 -a 0 -p 80",
         "-q -l 3 -H 1 -t2 -a -p 80",
         "-q -l 40 -h 400000 -a 0 -p 80 -i 2000",
     ] {
-        // A stall of the machine changes which samples lie beyond the rows, so the list of other
-        // overflows or the list of the thread may be empty. Both forms count as equal.
+        // If the machine stalls, different samples lie beyond the rows. One program may then list
+        // overflows of the thread, or the number of others, where the other program lists none. The
+        // test ignores these differences.
         let rows = |outcome: &Outcome| {
             shape(&outcome.stdout)
                 .iter()

@@ -111,12 +111,12 @@ fn the_exit_code_follows_the_severity_that_was_asked_for() {
     };
     ends(&[UNTUNED], "--cpus 1", 0);
     ends(&[UNTUNED], "--cpus 1 --fail-on high", 1);
-    // No row with a known result is a fatal fault, but the results of some rows are unknown.
+    // No known result is a fatal fault, but some results are unknown.
     ends(&[UNTUNED], "--cpus 1 --fail-on fatal", 4);
     // The results of all rows that could be fatal are known, and none of them is a fault.
     ends(&[UNTUNED, TUNED], "--cpus 1 --fail-on fatal", 0);
-    // No row with a known result is a fault of high severity. But the results of some rows are
-    // unknown, so there is no answer.
+    // No known result is a fault of high severity. But some results are unknown, so there is no
+    // answer.
     ends(
         &[UNTUNED, TUNED, "boot/config-6.1.0-rt: CONFIG_CPU_FREQ=y"],
         "--cpus 1 --fail-on high",

@@ -197,7 +197,8 @@ fn faults_of_the_loop_are_counted_with_their_remedy() {
     };
     let faults = of(&rules("my_loop"), "page_faults");
     // Every 50th of 300 cycles touches a new page, which makes six faults. The seventh fault occurs
-    // at the end, where the loop joins its threads and the last of them wakes the loop.
+    // at the end, where the loop waits for its threads to end; the last of these threads wakes the
+    // loop.
     assert_eq!(faults["count"], 7, "{faults}");
     let lower = of(&rules("my_worker"), "woken_by_lower_priority");
     assert!(number(&lower["count"]) >= 10, "{lower}");
@@ -235,8 +236,8 @@ fn a_switch_that_is_not_traced_is_counted_and_said() {
 
 #[test]
 fn a_clock_that_is_not_monotonic_is_told_from_the_trace_itself() {
-    // Both files name the clock `local`, because trace-cmd extract does not know the clock. One of
-    // the two clocks is monotonic.
+    // Both files name the clock `local`, because trace-cmd extract does not know which clock was
+    // used. The clock of application.dat is in fact the monotonic one.
     assert_eq!(
         json("application.dat", &["--task", "my_loop"])["trace"]["is_monotonic"],
         true

@@ -347,7 +347,7 @@ fn nothing_is_left_of_a_recording_that_was_killed() {
         found["samples"]
     );
     std::fs::remove_dir_all(place.path("killed")).unwrap();
-    // The next run removes the instance too.
+    // Like `tardy restore`, the next run removes the instance of a killed run.
     let killed = start();
     place
         .tardy("run --for 1s --load none --explain --quiet --out next")
@@ -666,7 +666,7 @@ fn the_loop_of_a_program_is_explained_and_judged_by_the_rules_for_loops() {
             (&counts["late"], &0.into()),
             "{counts}"
         );
-        // The thread is known, so its wake-ups are found.
+        // It is known which thread runs the loop, so the thread's wake-ups are found.
         assert!(
             number(&counts["with_unknown"]) * 10 < number(&counts["explained"]),
             "{counts}"
@@ -750,7 +750,7 @@ fn the_loop_of_a_program_is_explained_and_judged_by_the_rules_for_loops() {
     let agreement = |theirs: u64| json!({"compared": 999, "agreeing": 998, "difference_min_ns": -12, "difference_max_ns": 1034, "theirs_max_ns": theirs});
     record["tracing"]["second_opinion"] =
         json!({"wake_ups": 1001, "interrupt": agreement(4_000), "thread": agreement(9_000)});
-    // Monitors of the kernel exist on few kernels, and none is enabled here.
+    // Few kernels have monitors of runtime verification, so the record is edited for these, too.
     record["tracing"]["loops"][0]["monitors"] =
         json!([{"monitor": "sleep", "count": 12}, {"monitor": "wakeup", "count": 0}]);
     std::fs::write(place.path("good").join("run.json"), record.to_string()).unwrap();

@@ -239,9 +239,9 @@ fn copies_of_an_unbound_probe_keep_their_own_numbers() {
             .count(),
         1
     );
-    // The result of the test case for the deadline contains the summary.
+    // In the JUnit file, the result of the deadline's test case contains the summary.
     assert!(text("junit").contains("30.0"));
-    // The array has the number of the copy in each record.
+    // In the NumPy array, each record contains the number of the probe's copy.
     let place = Workplace::new();
     run.write(&place.path("run"));
     place

@@ -129,7 +129,7 @@ fn each_worker_of_loads_that_run_together_has_a_group_of_the_weight_of_its_cpus(
         );
     };
     let place = Workplace::new();
-    // A new version 1 group may run no real-time tasks, so the policy is `other`.
+    // A new version 1 group cannot run real-time tasks, so the policy is `other`.
     let line = "run --for 3s --policy other --load procfs --load mmap-lock --quiet --out run";
     let script = format!(
         "echo $$ > {}/cgroup.procs && exec {} {line}",

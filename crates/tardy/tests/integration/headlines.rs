@@ -1,7 +1,7 @@
 //! Checks the first lines of `show` and `compare` against the tables below them, by the rules of
-//! `headline_rules`, which were written from printed texts alone. Also checks `show` against
-//! questions that were answered by hand (`tests/answers`). `TARDY_TEST_HEADLINES` sets the number
-//! of results.
+//! `headline_rules`, which were written from printed texts alone. Also checks that `show` gives the
+//! answers that were worked out by hand for given samples (`tests/answers`). `TARDY_TEST_HEADLINES`
+//! sets the number of results.
 
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;

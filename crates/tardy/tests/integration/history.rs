@@ -39,8 +39,8 @@ fn run(board: usize, build: u64, factor: impl Fn(&str) -> f64) -> MadeRun {
     }
 }
 
-/// Writes all builds of all boards. From `WORSE` on, latencies are `factor` times as long, by board
-/// and load.
+/// Writes all builds of all boards. From build `WORSE` on, latencies are multiplied by `factor`,
+/// which depends on the board and the load.
 fn made(place: &Workplace, factor: impl Fn(usize, &str) -> f64) {
     for build in 0..BUILDS {
         for (board, name) in BOARDS.iter().enumerate() {

@@ -25,8 +25,7 @@ const WRITERS: [&str; 4] = [
     "export run --format json -o",
 ];
 
-/// The command line with which the command `writer` writes a file of this name, with the ending
-/// `.svg` for figures.
+/// The command line by which `writer` writes a file with this name. Figures get the ending `.svg`.
 fn writing(writer: &str, name: &str) -> String {
     let ending = if writer.starts_with("plot") {
         ".svg"
@@ -152,7 +151,8 @@ fn files_of_fixed_names_give_way_to_files_only() {
 fn a_minus_sign_is_standard_output() {
     let place = Workplace::new();
     run(&place);
-    // The report contains the time of its creation, so only its ends are compared.
+    // The report contains the time of its creation, so the test checks only its beginning and its
+    // end.
     let begin = "<!DOCTYPE html>";
     let page = place.tardy("report run --html -").ends_with(0);
     assert!(

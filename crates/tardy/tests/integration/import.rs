@@ -329,7 +329,7 @@ fn what_lies_beyond_the_last_bucket_is_in_no_percentile_and_in_no_count_of_misse
     );
 }
 
-/// The counts by value of each series, from `tardy export`.
+/// For each series, the number of samples with each value, from `tardy export`.
 pub(crate) fn counts(place: &Workplace, run: &str) -> Value {
     place
         .tardy(&format!("export {run} --format json"))

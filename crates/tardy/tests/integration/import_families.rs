@@ -439,8 +439,8 @@ fn rteval_of_every_version_is_read_and_says_what_its_maxima_are_worth() {
 fn the_latency_at_which_rt_tests_stop_is_one_of_their_thread() {
     let stop = "# Thread Ids: 163350 163351\n# Break thread: 163351\n# Break value: 51\n";
     let place = Workplace::new();
-    // In the posted output, the tool printed the line before it counted the latency at which it
-    // stopped.
+    // In the posted output, the tool printed the thread's line before it counted the latency at
+    // which it stopped.
     let deadline = "T: 0 (163350) I:1000 C:  36218 Min:      1 Act:   11 Avg:    6 Max:      33\n\
                     T: 1 (163351) I:1500 C:  24146 Min:      1 Act:    4 Avg:    3 Max:      13\n";
     let samples = "Using 2 cpus.\nThread 0 Interval: 1000\nThread 1 Interval: 1500\n       0:       \

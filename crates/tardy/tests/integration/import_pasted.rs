@@ -144,7 +144,7 @@ fn what_the_numbers_depend_on_is_taken_from_the_file_or_asked_for() {
         fs::copy(case(name), place.path(name)).unwrap();
         place.tardy(&format!("import {name} --out {name}.run {flags}"))
     };
-    // All samples lie beyond the rows, at about 6,868, which can be us or ns.
+    // All samples lie beyond the rows, at about 6,868. This value can be in us or in ns.
     let asked = import("31_ns_histogram_all_overflow.txt", "").ends_with(2);
     assert!(
         asked.stderr.contains("give --unit us or --unit ns"),
@@ -480,7 +480,8 @@ fn wherever_the_end_is_cut_off_the_largest_value_stays_or_the_file_is_refused() 
             made.ends_with(2);
             return None;
         }
-        // An unknown maximum counts as infinite, because it does not make the run look better.
+        // An unknown maximum counts as infinite, because a run without a maximum does not look
+        // better than it was.
         let rows = numbers(&place, "run").into_iter();
         let maxima = rows.map(|row| row.5.as_f64().map_or(f64::INFINITY, |nanos| nanos / 1e3));
         maxima.reduce(f64::max)

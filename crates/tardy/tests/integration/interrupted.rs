@@ -232,7 +232,8 @@ fn kill_after(waits: &[Duration], arguments: &str) {
             shown.stdout
         );
         assert_exact(&place.tardy("show --json run").ends_with(4).json());
-        // A run that is killed before its start time is chosen has files without heads.
+        // If a run is killed before its start time is chosen, its files have no heads yet; such
+        // empty files are left out.
         for file in series::files(&run)
             .iter()
             .filter(|file| std::fs::metadata(file).unwrap().len() > 0)

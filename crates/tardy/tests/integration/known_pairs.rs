@@ -21,7 +21,8 @@ const MARGIN: f64 = 0.05;
 /// `compare` may miss one of this many pairs that differ by more than twice the margin.
 const UNNAMED_ONE_IN: usize = 20;
 
-/// A run whose latencies are `factor` times as long, with a small random error, as in real runs.
+/// A run whose latencies are about `usual` times `factor`. Like real runs, it deviates from this by
+/// a small random error.
 fn scaled(random: &mut Pcg64Mcg, usual: f64, factor: f64) -> MadeRun {
     let run = factor * random.random_range(0.99..1.01);
     let draw = |_| {

@@ -1,5 +1,7 @@
 //! On a machine with many CPUs, a run needs more file descriptors than shells allow, and the cost
-//! of reading must not grow with the number of series.
+//! of reading and measuring must not grow faster than the number of series.
+
+use std::process::Command;
 
 use crate::support;
 
@@ -7,6 +9,7 @@ use serde_json::Value;
 use support::large::LargeMachine;
 use support::machine;
 use support::made_run::MadeRun;
+use support::summary::assert_exact;
 use support::workplace::{Outcome, Workplace, finish};
 
 /// Runs `tardy` with limits of open files, set by `ulimit`.
@@ -50,7 +53,7 @@ fn doctor(place: &Workplace, flags: &str) -> Outcome {
     finish(command).ends_with(0)
 }
 
-/// Returns the words of one row, as found in the report.
+/// Returns the text `current` of the report's row for this check.
 fn current(rows: &Value, check: &str) -> String {
     let rows = rows["findings"].as_array().unwrap();
     let row = rows.iter().find(|row| row["check"] == check).unwrap();
@@ -71,25 +74,33 @@ fn the_doctor_of_256_cpus_fits_a_screen_and_names_cpus_by_their_numbers() {
     let rows = doctor(&place, "--cpus 2,382 --json").json();
     assert!(current(&rows, "offline-cpus").contains("CPUs 127,383 are offline"));
     assert_eq!(current(&rows, "governor"), "powersave on 0-126,256-382");
-    // CPU 2 shares its core with CPU 3; CPU 383 beside CPU 382 is offline.
+    // CPU 2 shares its core with CPU 3. CPU 383, which shares its core with CPU 382, is offline.
     assert!(current(&rows, "core-siblings").ends_with(" with CPUs 3"));
 }
 
-/// Returns the instructions that `tardy` executes with `line`.
+/// Returns the number of instructions that `tardy` executes with the arguments in `line`.
 fn instructions(place: &Workplace, line: &str) -> u64 {
-    let mut valgrind = place.prepared(
-        machine::program("valgrind", "valgrind"),
-        ["--tool=callgrind", "--callgrind-out-file=/dev/null"],
-    );
+    let [valgrind, options @ ..] = CALLGRIND;
+    let mut valgrind = place.prepared(machine::program(valgrind, "valgrind"), options);
     valgrind
         .arg(env!("CARGO_BIN_EXE_tardy"))
         .args(line.split(' '));
-    let counted = finish(valgrind).ends_with(0).stderr;
-    let total = counted
+    collected(&finish(valgrind).ends_with(0).stderr)
+}
+
+const CALLGRIND: [&str; 3] = [
+    "valgrind",
+    "--tool=callgrind",
+    "--callgrind-out-file=/dev/null",
+];
+
+/// Returns the number of instructions that callgrind printed.
+fn collected(printed: &str) -> u64 {
+    let total = printed
         .lines()
         .find_map(|line| line.split_once("Collected : "))
         .and_then(|(_, count)| count.trim().parse::<u64>().ok());
-    total.unwrap_or_else(|| panic!("no count in {counted}"))
+    total.unwrap_or_else(|| panic!("callgrind printed: {printed}"))
 }
 
 #[test]
@@ -125,10 +136,53 @@ fn the_work_of_a_summary_grows_at_most_linearly_with_cpus() {
 fn the_plan_of_a_run_on_256_cpus_fits_a_screen() {
     const TEST: &str = "the_plan_of_a_run_on_256_cpus_fits_a_screen";
     if !machine::is_root() {
-        return machine::left_out(TEST, "only root can mount files over those of /sys");
+        return machine::left_out(TEST, NEEDS_ROOT);
     }
     let place = Workplace::new();
-    let big = LargeMachine::write(&place.path("big"), 256);
+    let mut run = on_large_machine(&place, 256);
+    run.arg(env!("CARGO_BIN_EXE_tardy"));
+    run.args(["run", "--dry-run", "--load", "memory"]);
+    let text = finish(run).ends_with(0).stdout;
+    assert!(
+        text.contains("cyclic every 1ms on CPUs 0-126,256-382,")
+            && text.contains("memory on CPUs 0-126,256-382"),
+        "{text}"
+    );
+    assert!(text.lines().count() <= 24, "{text}");
+}
+
+#[test]
+fn the_work_of_a_short_run_grows_at_most_linearly_with_cpus() {
+    const TEST: &str = "the_work_of_a_short_run_grows_at_most_linearly_with_cpus";
+    if !machine::is_root() {
+        return machine::left_out(TEST, NEEDS_ROOT);
+    }
+    let [small, large] = [16, 64].map(|cpus| {
+        let place = Workplace::new();
+        let mut run = on_large_machine(&place, cpus);
+        run.args(CALLGRIND).arg(env!("CARGO_BIN_EXE_tardy"));
+        let words = "run --load none --for 20ms --period 20ms --policy other --quiet --out r";
+        run.args(words.split(' '));
+        let counted = collected(&finish(run).ends_with(0).stderr);
+        let summary = place.tardy("show r --json").json();
+        let series = summary["series"].as_array().unwrap();
+        assert_eq!(series.len(), cpus as usize - 2, "two CPUs are offline");
+        series.iter().for_each(assert_exact);
+        counted
+    });
+    assert!(
+        large <= 4 * small,
+        "{small} instructions with 16 CPUs, {large} with 64"
+    );
+}
+
+const NEEDS_ROOT: &str = "only root can mount files over those of /sys";
+
+/// Returns a command that runs the program in its last arguments with the processors of a
+/// [`LargeMachine`] in /proc and /sys. The threads of the program may run on all of them, as far as
+/// the program can see.
+fn on_large_machine(place: &Workplace, cpus: u32) -> Command {
+    let big = LargeMachine::write(&place.path("big"), cpus);
     let mask: String = big
         .mask()
         .iter()
@@ -160,13 +214,5 @@ fn the_plan_of_a_run_on_256_cpus_fits_a_screen() {
         mask.len() / 2
     ));
     strace.args(["-e", "inject=sched_setaffinity:retval=0"]);
-    strace.arg(env!("CARGO_BIN_EXE_tardy"));
-    strace.args(["run", "--dry-run", "--load", "memory"]);
-    let text = finish(strace).ends_with(0).stdout;
-    assert!(
-        text.contains("cyclic every 1ms on CPUs 0-126,256-382,")
-            && text.contains("memory on CPUs 0-126,256-382"),
-        "{text}"
-    );
-    assert!(text.lines().count() <= 24, "{text}");
+    strace
 }

@@ -392,7 +392,8 @@ fn a_forged_journal_writes_to_no_file_but_settings_of_the_kernel() {
     std::os::unix::fs::symlink("/proc/sys/vm/swappiness", place.path("link")).unwrap();
     let fifo = finish(place.prepared(std::process::Command::new("mkfifo"), ["fifo"]));
     assert!(fifo.status.success());
-    // Settings of other programs, with their present values, so that the test changes nothing.
+    // A setting that belongs to other programs. The journal contains its present value, so the test
+    // changes nothing in any case.
     let setting = "/proc/sys/vm/swappiness";
     let swappiness = std::fs::read_to_string(setting).unwrap();
     let write =

@@ -32,7 +32,8 @@ fn a_delayed_audio_clock_puts_the_picture_ahead_at_exactly_those_frames() {
         skews.len(),
         "a time between two frames for each but the first"
     );
-    // A busy machine makes frames late. A picture can be ahead only because of the delayed clock.
+    // A busy machine makes frames late. A picture can be ahead of the sound only at every 20th
+    // frame, where the probe delays the audio clock.
     let mut frame = 0;
     let mut ahead = 0;
     for sample in skews {

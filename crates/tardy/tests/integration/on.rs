@@ -82,7 +82,8 @@ impl Rack {
         Self::with_path("/usr/bin:/bin")
     }
 
-    /// Boards with this PATH; `.` is the folder of the test.
+    /// Starts boards whose variable PATH is `path`. Each `.` in `path` stands for the folder of the
+    /// test.
     fn with_path(path: &str) -> Self {
         Self::with(path, "")
     }
@@ -371,7 +372,8 @@ fn a_run_goes_on_when_its_connection_breaks() {
     );
 }
 
-/// Either the board starts the run, or it loses the command before that. The answer never arrives.
+/// The board either starts the run, or loses the command before that. In both cases, its answer
+/// never reaches the tool.
 #[test]
 fn a_run_whose_connection_breaks_while_it_starts_is_started_once_and_brought_back() {
     let withheld = "mkdir \"$TARDY_TEST_MARK/asked\" 2>/dev/null && while [ ! -e \

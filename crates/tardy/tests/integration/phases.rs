@@ -9,8 +9,8 @@ use serde_json::Value;
 use support::series;
 use support::workplace::Workplace;
 
-/// A scenario of two loads that alternate in random order, each with its own record. Each load's
-/// first and last interval mark the edges of its phases.
+/// A scenario of two loads that alternate in random order. Each load records its busy intervals in
+/// its own file. The first and the last interval in a phase lie close to the phase's edges.
 fn scenario(folder: &Path) -> String {
     let phase = |name: &str| {
         let record = folder.join(name);
@@ -55,8 +55,9 @@ fn marks(folder: &Path, name: &str) -> Vec<(i64, i64)> {
         .collect()
 }
 
-/// Checks that each mark lies between the begin and the end of the load's work in one of its
-/// phases, as the run recorded them.
+/// Checks each interval in `marks`, which the load `name` recorded. The run recorded when the
+/// load's work started and ended in each phase. The interval must lie between these two times in
+/// one of the load's phases.
 fn assert_marks_lie_where_the_load_worked(run: &Path, name: &str, marks: &[(i64, i64)]) {
     let record = tardy_run::folder::open(run).unwrap();
     for mark in marks {

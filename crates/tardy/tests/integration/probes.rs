@@ -478,8 +478,8 @@ fn every_interval_that_the_load_spin_occupied_lies_in_a_gap_that_spin_found() {
         seen.len(),
         intervals.len()
     );
-    // The conversion of ticks to ns has an error of some parts per million of the gap's length and
-    // of the time since the last anchor (at most 1 ms).
+    // When the probe converts ticks to ns, the error is some parts per million of two lengths: that
+    // of the gap, and the time since the last anchor, which is at most 1 ms.
     let error = 20_000;
     for interval in seen {
         let holds = |gap: &&tardy_core::sample::Sample| {

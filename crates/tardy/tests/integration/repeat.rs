@@ -5,8 +5,8 @@ use crate::support;
 use crate::report::report;
 use support::workplace::Workplace;
 
-/// For a run of a scenario file, the report's command line names that file, even if the scenario's
-/// name is a word for another source of plans, such as `flags`.
+/// If a run used a scenario file, the report's command line names that file. This also holds if the
+/// scenario's name is a word for another source of plans, such as `flags`.
 #[test]
 fn a_scenario_of_ones_own_is_repeated_by_its_file_whatever_its_name() {
     for name in ["flags", "respond"] {

@@ -219,7 +219,7 @@ fn a_long_reproduction_is_planned_in_parts_with_an_estimate_of_what_is_left() {
             && estimate.contains(" of virtual time, not counting 8 steps for costs. At "),
         "{estimate}"
     );
-    // Two shards share all steps.
+    // Together, the two shards have exactly the steps of the whole plan.
     let mut shared: Vec<String> = ["--shard 1/2", "--shard 2/2"]
         .iter()
         .flat_map(|shard| planned(shard).0)
@@ -426,10 +426,10 @@ fn a_claim_that_does_not_hold_has_a_reason_or_says_that_it_is_unknown() {
     let found = place.tardy(&format!("{line} --json")).ends_with(0).json();
     let near = claim(&found, "the-combination-stays-near-a-millisecond");
     let traced = near["reason"]["traced"].as_str().unwrap();
-    let nines = claim(&found, "the-combination-has-five-nines-below-a-millisecond");
+    let tail = claim(&found, "the-combination-has-five-nines-below-a-millisecond");
     let early = claim(&found, "low-latency-has-five-nines-below-700us");
     assert_eq!(
-        (&near["outcome"], &nines["outcome"], &early["outcome"]),
+        (&near["outcome"], &tail["outcome"], &early["outcome"]),
         (
             &json!("does-not-hold"),
             &json!("does-not-hold"),
@@ -437,7 +437,7 @@ fn a_claim_that_does_not_hold_has_a_reason_or_says_that_it_is_unknown() {
         )
     );
     assert_eq!(
-        (&nines["reason"], &early["reason"]),
+        (&tail["reason"], &early["reason"]),
         (&json!("unknown"), &Value::Null)
     );
     let text = place.tardy(line).ends_with(0).stdout;

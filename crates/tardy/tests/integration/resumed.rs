@@ -118,8 +118,8 @@ fn a_run_that_was_killed_goes_on_with_all_its_counts() {
         "mine"
     );
     let file = &series::files(&run)[0];
-    // All other files belong to this part of the run. The segment numbers of this part continue
-    // after the last folded segment.
+    // All files except notes.txt are files of the run, and the first segment is folded. The segment
+    // numbers of this part continue after the last folded segment.
     let all = support::workplace::names(&run.join("samples"));
     let own = all
         .iter()

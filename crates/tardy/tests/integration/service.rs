@@ -12,7 +12,7 @@ use support::machine;
 use support::workplace::Workplace;
 use tardy_sys::{process, signal};
 
-/// If the test's manager gets no message for this time, it fails.
+/// A test fails if its manager gets no message for this long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Returns the next message of the run.

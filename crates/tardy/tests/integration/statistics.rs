@@ -249,7 +249,7 @@ fn osadls_rule_is_a_verdict_at_the_machines_own_clock_rate() {
     let expected = "rule of thumb: not kept. 10^5 clock cycles are 40.000 us at 2500 MHz \
                     (/proc/cpuinfo); the maximum of 45.000 us is 1.12 times that";
     assert!(text.contains(expected), "{text}");
-    // The recommended deadline gives the run the same verdict as the rule.
+    // With the deadline that the text recommends, the verdict on the run agrees with the rule.
     assert!(
         text.contains("--deadline 40000ns makes this rule the run's verdict"),
         "{text}"

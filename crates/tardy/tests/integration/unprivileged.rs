@@ -192,8 +192,8 @@ fn doctor_has_a_row_for_each_right_and_each_changes_with_its_right_alone() {
         ("right-tracing", ",+dac_override,+sys_admin"),
     ] {
         let given = rows(capability);
-        // The kernel may lack the feature, so that its row is not applicable. The row may be good
-        // without the capability, because of limits or a device of the machine.
+        // If the kernel lacks the feature, its row is not applicable. A row may be good even
+        // without the capability, because limits or a device of the machine give the same right.
         let expected = if state(&none, name) == "not-applicable" {
             "not-applicable"
         } else {

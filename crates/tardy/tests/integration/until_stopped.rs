@@ -63,7 +63,7 @@ fn a_run_until_stopped_is_complete_when_somebody_stops_it_and_shows_what_it_has_
         );
         running.signal(number);
         let outcome = running.wait();
-        // The exit code is that of the verdict, as of any complete run. Code 4 occurs on machines
+        // As for any complete run, the verdict determines the exit code. Code 4 occurs on machines
         // that do not allow a real-time priority.
         assert!([0, 4].contains(&outcome.code()), "{outcome:?}");
         let summary = outcome.json();
@@ -124,7 +124,8 @@ fn a_load_works_until_the_run_is_stopped() {
         ),
         (Some(true), 1)
     );
-    // A machine of any size can start the run, because the estimate is for an hour.
+    // For a run without a planned end, the estimated disk space is that of one hour, so even a
+    // machine with a small disk can start it.
     assert!(
         plan["bytes_estimated"].as_u64().unwrap() < 1 << 40,
         "{}",

@@ -12,7 +12,7 @@ use tardy_core::units::Nanos;
 
 const PAIRS: [&str; 5] = ["futex", "eventfd", "pipe", "signal", "mqueue"];
 
-/// Series of a summary with this name.
+/// The series with this name in a summary.
 fn of<'a>(summary: &'a Value, name: &str) -> Vec<&'a Value> {
     let found: Vec<&Value> = summary["series"]
         .as_array()

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{REAL_TIME, STOCK, lab_is_there};
 
-/// The folder with the program, its library and its file, and the folder of the cells.
+/// A temporary folder. It contains the program, its library, its file, and the folder of the cells.
 struct Place {
     folder: tempfile::TempDir,
 }
@@ -77,7 +77,7 @@ impl Place {
             .unwrap()
     }
 
-    /// Checks that the guest's folder has what the program wrote.
+    /// Checks that the guest's folder contains the output of the program.
     fn has_output(&self, run: &Value) {
         let folder = self.path("app").join(run["folder"].as_str().unwrap());
         let read = |name: &str| std::fs::read_to_string(folder.join("program").join(name)).unwrap();
@@ -100,7 +100,8 @@ fn run(table: &Value, kernel: usize) -> &Value {
     &table["kernels"][kernel]["cells"][0]["runs"][0]
 }
 
-/// The options of every table: a load under which a kernel without preemption is late.
+/// Options that all tables in these tests share. Under this load, a kernel without preemption is
+/// late.
 const ASKED: [&str; 7] = [
     "--load",
     "procfs",

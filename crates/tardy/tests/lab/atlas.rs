@@ -68,7 +68,7 @@ fn told(output: &Output) -> (i32, String, String) {
     )
 }
 
-/// Number of cells that a lab reports to have generated.
+/// Number of cells that a lab generated, according to its messages.
 fn made(stderr: &str) -> usize {
     let count = |line: &str| {
         line.split_once(" cells in ")?

@@ -42,9 +42,10 @@ fn compiled(folder: &Path, name: &str) -> String {
     format!("{}:/bin/{name}", program.display())
 }
 
-/// Part of a script. It starts a program, which waits for a line of input; then it follows the
-/// program, and lets it run to its end. The program's output is in /run/out/NAME.stamps, the result
-/// in /run/out/NAME.json, and the run folder is /run/out/NAME.
+/// Part of a script. It starts a program, which waits for a line of input, and follows it with
+/// `tardy attach`. Once samples can be recorded, it writes the line, and waits until both have
+/// ended. The program's output is in /run/out/NAME.stamps, the result in /run/out/NAME.json, and
+/// the run folder is /run/out/NAME.
 fn followed(name: &str, program: &str) -> String {
     let out = format!("/run/out/{name}");
     format!(
@@ -144,7 +145,7 @@ fn stamps(left: &Path, name: &str) -> Vec<WakeUp> {
     text.lines().map(stamp).collect()
 }
 
-/// The cycle of a thread of tests/data/woken.c that this wake-up started.
+/// The cycle that started with this wake-up of a thread of tests/data/woken.c.
 fn cycle_of<'a>(found: &'a Value, wake_up: &WakeUp) -> Option<&'a Value> {
     found["worst"].as_array().unwrap().iter().find(|cycle| {
         let begin = number(&cycle["begin_ns"]);
@@ -152,8 +153,8 @@ fn cycle_of<'a>(found: &'a Value, wake_up: &WakeUp) -> Option<&'a Value> {
     })
 }
 
-/// The largest deviation of a measured length, and the number of delays that did not make the
-/// thread late, for each way of waiting and each context of the delay.
+/// Statistics of all delays: the largest deviation of a measured length, and, for each way of
+/// waiting and each context of the delay, the number of delays that did not make the thread late.
 #[derive(Debug, Default)]
 struct Delays {
     delays: usize,
@@ -168,7 +169,8 @@ struct Delays {
 /// Delays the wake-ups of a program in each way and context on these kernels.
 fn delays_on(kernels: &[&str]) -> BTreeMap<String, Delays> {
     let contexts = Context::ALL.map(Context::name).join(" ");
-    // khugepaged would delay some wake-ups, too.
+    // The script switches transparent huge pages off, because khugepaged would delay some wake-ups,
+    // too.
     let script = format!(
         "echo never >/sys/kernel/mm/transparent_hugepage/enabled\n{}",
         followed("woken", &format!("/bin/woken 8 {contexts}"))
@@ -228,9 +230,9 @@ fn delays_on(kernels: &[&str]) -> BTreeMap<String, Delays> {
     all
 }
 
-/// Checks that each delay is found with its culprit and its length. Only the thread `timer` escapes
-/// delays: all of them in the contexts in `not_late`, because the kernel lets it preempt these
-/// contexts.
+/// Checks that each delay is found with its culprit and its length. There is one exception: in the
+/// contexts that `not_late` lists, the kernel lets the thread `timer` preempt the code that causes
+/// the delay. In these contexts, `timer` must never be late.
 fn are_found(found: &BTreeMap<String, Delays>, not_late: &BTreeMap<&str, Vec<&str>>) {
     for (source, delays) in found {
         assert!(delays.wrong.is_empty(), "{source}: {:#?}", delays.wrong);
@@ -288,24 +290,27 @@ fn time_off_the_cpu_in_a_blocking_call_is_that_of_the_programs_own_clocks() {
     let kinds = [
         ("lock", "futex", "holder/"),
         ("pipe", "write", "drainer/"),
+        ("fsync-small", "fsync", ""),
         ("fsync", "fsync", ""),
         ("fault", "page fault", ""),
     ];
-    // The disk answers after 3 ms.
-    let script: String = [
-        "mke2fs -b 4096 /dev/nullb0 8192\nmkdir /run/disk\nmount -t ext4 /dev/nullb0 /run/disk\ncd /run/disk\n"
-            .to_owned(),
-    ]
-    .into_iter()
-    .chain(
-        kinds
-            .iter()
-            .map(|(kind, ..)| followed(kind, &format!("/bin/cycles {kind} 100 10000"))),
-    )
-    .collect();
+    // The disk answers after 3 ms. Without a file system on it, no call would block.
+    let disk = "mkdir /run/disk && mke2fs -b 4096 /dev/nullb0 65536 >/dev/null && mount -t ext4 \
+                /dev/nullb0 /run/disk && cd /run/disk || { dmesg | tail; exit 1; } >&2\n";
+    let script: String = [disk.to_owned()]
+        .into_iter()
+        .chain(
+            kinds
+                .iter()
+                .map(|(kind, ..)| followed(kind, &format!("/bin/cycles {kind} 100 10000"))),
+        )
+        .collect();
     let further = [
         "--add",
         &program,
+        // ext4 asks the kernel for this module when it mounts.
+        "--module",
+        "crc32c_generic",
         "--module",
         "ext4",
         "--module",
@@ -323,15 +328,22 @@ fn time_off_the_cpu_in_a_blocking_call_is_that_of_the_programs_own_clocks() {
                 panic!("{line}")
             };
             let own = after - before - cpu;
-            let mut off_cpu = 0;
+            let (mut off_cpu, mut parts) = (0, 0);
             let mut within = Vec::new();
             for cycle in found["worst"].as_array().unwrap() {
                 let begin = number(&cycle["begin_ns"]);
+                let end = begin + number(&cycle["response_ns"]);
+                if cycle["name"] == "cycles" && begin <= before && after <= end {
+                    // fsync waits for each page, and a cycle lists only its 32 longest parts.
+                    off_cpu += number(&cycle["left_out_ns"]);
+                    parts += number(&cycle["left_out"]);
+                }
                 for stretch in cycle["stretches"].as_array().unwrap() {
                     let start = begin + number(&stretch["at_ns"]);
                     let length = number(&stretch["length_ns"]);
                     if cycle["name"] == "cycles" && before <= start && start + length <= after {
                         off_cpu += length;
+                        parts += 1;
                         within.push(stretch);
                     }
                 }
@@ -342,14 +354,21 @@ fn time_off_the_cpu_in_a_blocking_call_is_that_of_the_programs_own_clocks() {
             });
             calls += 1;
             assert!(is_named, "{kind}: {line}: {within:#?}");
-            largest = largest.max((off_cpu - own).abs() as f64 / own as f64);
+            let deviation = (off_cpu - own).abs();
+            largest = largest.max(deviation as f64 / own as f64);
+            // In each switch, the kernel's CPU time clock reads the time some hundred instructions
+            // before the kernel writes the event (kernel/sched/core.c, __schedule).
+            let allowed = (own / 50).max(1_000 * parts);
+            assert!(
+                deviation <= allowed,
+                "{kind}: {line}: {off_cpu} in {parts} parts"
+            );
         }
         eprintln!(
             "{kind}: {calls} calls, deviation at most {:.3} %",
             100.0 * largest
         );
         assert_eq!(calls, 5, "{kind}");
-        assert!(largest <= 0.02, "{kind}: {largest}");
     }
 }
 
@@ -365,8 +384,8 @@ fn instructions(left: &Path, name: &str) -> [i64; 5] {
     })
 }
 
-/// Number of instructions that `tardy attach` adds to a wake-up of each way: first in the program
-/// that it follows, then in another program that runs at the same time.
+/// For each way of waiting, the number of instructions that `tardy attach` adds to a wake-up: first
+/// in the program that it follows, then in another program that runs at the same time.
 fn added_on(source: &str) -> [[i64; 5]; 2] {
     let folder = tempfile::tempdir().unwrap();
     let program = compiled(folder.path(), "woken");

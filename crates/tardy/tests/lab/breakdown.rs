@@ -1,5 +1,5 @@
-//! Tests the sources of latency in guests. Timer resolution with and without high-resolution timers
-//! takes two boots.
+//! Tests the sources of latency in guests. Measuring the timer resolution with and without
+//! high-resolution timers takes two boots.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{STOCK, compared, lab_is_there};
 
-/// A scenario that isolates all sources in three seconds of guest time.
+/// A scenario that isolates each source of latency, in three seconds of guest time.
 const SCENARIO: &str = r#"
 name = "small"
 order = "fixed"

@@ -18,7 +18,7 @@ fn debug(run: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
     )
 }
 
-/// Returns the rest of the output's line that starts with `head`.
+/// Finds the line of the output that starts with `head`, and returns the rest of this line.
 fn line<'a>(output: &'a str, head: &str) -> &'a str {
     let found = output.lines().find_map(|line| line.strip_prefix(head));
     found
@@ -84,8 +84,8 @@ fn the_same_moment_comes_again_with_the_same_registers() {
     let at_due = function(&first);
     assert!(executed.contains(&at_due), "{at_due}: {executed:?}");
 
-    // The end of the sample is the clock read: rdtsc has just been executed, or is among the next
-    // instructions.
+    // With `--end`, the debugger stops at the end of the sample, which is the clock read. There,
+    // the instruction rdtsc (0f 31) has just been executed, or is among the next instructions.
     let before = [
         "--end",
         "--batch",

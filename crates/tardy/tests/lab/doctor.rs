@@ -1,5 +1,6 @@
-//! Tests `tardy doctor` in a guest of two CPUs: options on the kernel's command line change the
-//! states of their rows.
+//! Tests `tardy doctor` in a guest with two CPUs. One test checks that options on the kernel's
+//! command line change the states of the corresponding rows. The other test checks that the
+//! kernel's detector of hardware latency runs.
 
 use std::collections::BTreeMap;
 

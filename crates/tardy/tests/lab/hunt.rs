@@ -99,7 +99,8 @@ fn a_finding_repeats_bit_for_bit_and_a_hunt_continues() {
     assert!(digest.is_string());
     assert_eq!(digest, samples(&again.join("6.1-full/replica-000")));
 
-    // A finished hunt runs no guest again, and knows its finding.
+    // If a guest's file is missing, the continued hunt runs this guest again, with the same result.
+    // The hunt still knows its finding.
     let files = |name: &str| std::fs::read(out.join("guided/round-0000").join(name)).unwrap();
     let before = files("guest-001.json");
     std::fs::remove_file(out.join("guided/round-0000/guest-001.json")).unwrap();

@@ -309,9 +309,9 @@ fn the_same_guest_gives_the_same_samples_however_busy_the_host_and_models_differ
         assert!(real_time < 60.0, "{phase}: {real_time} us");
         if phase != "idle" {
             let stock = max_us(&first["6.1-none"], phase);
-            // The limit is ten times that of the real-time kernel. The smallest value is 0.94 ms
-            // for procfs: the median of the maxima of six replicas. Any change to the tool shifts
-            // this value.
+            // The limit of the stock kernel is ten times that of the real-time kernel. Of these
+            // loads, procfs comes closest to it, with 0.94 ms (median of the maxima of six
+            // replicas). Any change to the tool shifts this value.
             assert!(stock > 600.0, "{phase}: {stock} us");
         }
     }
@@ -324,7 +324,7 @@ fn the_same_guest_gives_the_same_samples_however_busy_the_host_and_models_differ
             "{phase}: largest of none / largest of full is {ratio}"
         );
     }
-    // The number of instructions of a comparison is predictable.
+    // The number of instructions that a guest executes lies in a known range.
     for run in first
         .values()
         .flat_map(|variant| variant["runs"].as_array().unwrap())
@@ -435,7 +435,8 @@ fn a_delay_with_preemption_off_reaches_the_probe_on_every_kernel_at_its_length()
             assert!(after.is_some(), "{name}: {firing:?}");
             soon += usize::from(after <= Some(60_000));
         }
-        // Another latency can begin at the end of a delay, so a few of the 30 may come later.
+        // At the end of a delay, something else can make the wake-up still later, so 3 of the 30
+        // wake-ups may come more than 60 us after the delay.
         assert!(soon >= 27, "{name}: {soon} of 30");
     }
 }

@@ -169,8 +169,9 @@ fn a_watched_guest_has_the_samples_of_one_that_is_not_watched() {
     assert_eq!(same["differences"].as_array().unwrap().len(), 0);
 }
 
-/// Checks that no observed scheduling latency exceeds its theoretical bound. A bound is not checked
-/// if its assumption about interrupts can exclude the interrupt that makes the switch due.
+/// Checks that no observed scheduling latency exceeds its theoretical bound. The bounds that assume
+/// `nothing` or `worst-single` are not checked, because these assumptions about interrupts can
+/// exclude the interrupt that makes the switch due.
 fn what_theory_says_holds(census: &Value) {
     let (mut bounded, mut stretches) = (0, 0);
     for group in census["groups"].as_array().unwrap() {
@@ -212,8 +213,8 @@ fn a_loop_in_the_kernel_is_a_stretch_without_a_chance_to_switch_at_its_length() 
     if !lab_is_there("a loop from outside", true) {
         return;
     }
-    // The kernel's own longest interval without a chance to switch takes 2.3 ms, when the program
-    // exits. The loop takes longer, so it is the longest interval of the run.
+    // The kernel's own longest interval without a chance to switch occurs when the program exits,
+    // and takes 2.3 ms. The loop takes longer, so it is the longest interval of the run.
     const LENGTH: i64 = 5_000_000;
     let folder = tempfile::tempdir().unwrap();
     let (out, modules) = (folder.path().join("runs"), modules());
@@ -492,7 +493,7 @@ fn late_samples_are_laid_to_the_functions_that_were_executed() {
                 (left - 2_000..=ns(&story["latency_ns"])).contains(&ns(&row["inclusive_ns"])),
                 "{left}: {row}"
             );
-            // The longest section also has the delay's begin and length.
+            // The longest section begins just before the delay, and ends just after it.
             let section = &story["executed"]["sections"][0];
             let (begin, length) = (
                 due(story) + ns(&section["begin_ns"]),
@@ -521,8 +522,8 @@ fn late_samples_are_laid_to_the_functions_that_were_executed() {
     }
 }
 
-/// The probe of williams2002 sleeps in read(2). The timer function that wakes it there is not the
-/// one that ends a sleep.
+/// The probe of williams2002 blocks in read(2). The kernel's timer function that wakes it there is
+/// not the one that wakes a thread from a sleep.
 #[test]
 fn late_samples_of_a_blocking_read_are_laid_to_who_held_the_cpu() {
     if !lab_is_there("late samples of a blocking read", false) {

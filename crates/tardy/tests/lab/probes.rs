@@ -36,8 +36,9 @@ pub(super) fn notes(run: &Path) -> String {
 /// Length of the intervals in which the load occupies the CPU, and the time between their starts.
 const LENGTH: i64 = 2 * MILLI;
 const PERIOD: i64 = 20 * MILLI;
-/// Time in a gap outside the load's interval: the load's wake-up, two context switches, and
-/// recording the interval. A wake-up takes 3,700 instructions; this constant allows 15,000.
+/// Maximum time by which a gap exceeds the load's interval in it. This time is for the load's
+/// wake-up, two context switches, and recording the interval. A wake-up takes 3,700 instructions;
+/// this constant allows 15,000.
 const AROUND: i64 = 60_000;
 
 /// Runs the probe together with the load `busy` in a guest. Returns the run's folder and the
@@ -139,7 +140,7 @@ fn assert_all_found(what: &str, gaps: &[Sample], intervals: &[[i64; 3]]) {
         "{what}: only {alone} of {} gaps are as long as their interval",
         within.len()
     );
-    // Each gap as long as an interval contains an interval.
+    // Each gap that is as long as an interval must contain one.
     let holds_one = |gap: &Sample| {
         within
             .iter()

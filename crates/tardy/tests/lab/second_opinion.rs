@@ -1,5 +1,5 @@
-//! Compares the kernel's tracer timerlat with the events of stock kernels, for the same wake-ups in
-//! one instance.
+//! Compares two measurements of the same wake-ups, which one tracefs instance records: by the
+//! kernel's tracer timerlat, and from trace events that stock kernels have.
 
 use serde_json::Value;
 

@@ -1,5 +1,6 @@
 //! Tests of the real binary in guests with several CPUs. `tardy lab run` is not used, because its
-//! guests have one CPU. These guests run on the host's clock, so the tests assert no times.
+//! guests have one CPU. The guests of these tests run on the host's clock, so the tests assert no
+//! times.
 
 use std::path::{Path, PathBuf};
 

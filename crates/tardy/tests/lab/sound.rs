@@ -42,7 +42,7 @@ fn values(samples: &[Sample]) -> Vec<i64> {
     samples.iter().map(|sample| sample.latency.get()).collect()
 }
 
-/// Returns the duration, in ns, after the given words in the run's notes.
+/// Finds these words in the run's notes, and returns the duration that follows them, in ns.
 fn time_behind(text: &str, words: &str) -> f64 {
     let rest = &text[text
         .find(words)
@@ -124,9 +124,10 @@ fn a_player_goes_by_the_pointer_of_a_sound_card_and_its_skew_is_as_coarse_as_tha
     for kernel in ["6.1", "6.1-rt"] {
         let run = fine.join(kernel).join("replica-000");
         let (skews, frames) = played(&run);
-        // The card counts whole sound frames, once when the player goes to sleep and once when it
-        // shows the picture. In two seconds, the kernel's own work may delay the player at two of
-        // the sixty pictures. Each picture ends one interval and begins another.
+        // The player reads the card's position twice: when it goes to sleep, and when it shows the
+        // picture. Each time, the card counts only whole sound frames. In two seconds, the kernel's
+        // own work may delay the player at two of the sixty pictures. Each picture ends one
+        // interval and begins another, so up to four intervals may be uneven.
         let (late, uneven) = (
             skews.iter().filter(|skew| **skew >= PATH).count(),
             frames.iter().filter(|error| error.abs() >= PATH).count(),
@@ -229,7 +230,7 @@ fn a_player_that_is_kept_from_writing_has_an_xrun_a_stall_and_every_frame_is_acc
     let ends = text
         .lines()
         .map(|line| line.split(' ').nth(1).unwrap().parse::<i64>().unwrap());
-    // The load may end one stall after the player.
+    // The last stall may end after the player has ended; it does not count.
     let stalls = ends.filter(|ended| *ended < last).count();
     assert!(
         (3..=7).contains(&stalls),

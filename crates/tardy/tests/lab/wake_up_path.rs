@@ -68,8 +68,8 @@ fn a_wake_up_takes_as_many_instructions_as_one_of_cyclictest() {
         .chain(added.iter().map(String::as_str))
         .collect();
     arguments.extend(["--program", "/bin/cyclictest", "--"]);
-    // Priority, period and CPU are those of the probe. The histogram is in ns and larger than any
-    // latency of an idle guest.
+    // Priority, period and CPU are those of the probe. The histogram has a row for each ns, up to
+    // more than any latency of an idle guest.
     arguments.extend("-q -m -N -t 1 -a 0 -p 95 -i 1000 -l 3000 -h 200000".split(' '));
     compared(&peer_folder, &arguments);
     for variant in ["6.1-full", "6.1-rt"] {
@@ -88,8 +88,9 @@ fn a_wake_up_takes_as_many_instructions_as_one_of_cyclictest() {
             own.len(),
             peer.len()
         );
-        // The test compares the 1 % quantile instead of the minimum, because the minimum comes from
-        // a single wake-up during another task. The other tasks of the two tools differ.
+        // The test compares the 1 % quantile instead of the minimum. The minimum comes from a
+        // single wake-up, which happened while another task ran, and the two tools run different
+        // tasks beside the measuring one.
         for (what, part) in [("median", 2), ("quantile of 1 %", 100)] {
             let (own, peer) = (own[own.len() / part], peer[peer.len() / part]);
             let ratio = own as f64 / peer as f64;

@@ -11,11 +11,11 @@ use tardy_lab::injection::MODULE_NAME;
 
 use super::{REAL_TIME, STOCK, kernel, lab, lab_is_there, modules, support};
 
-/// Number of mutants of a kernel, which are guests with a longer function: `TARDY_TEST_MUTANTS` sets
-/// another number.
+/// Number of mutants of a kernel; a mutant is a guest with a longer function. `TARDY_TEST_MUTANTS`
+/// sets another number.
 const MUTANTS: usize = 1;
-/// Number of rounds of the loop in the longer function, drawn by seed; a round has two
-/// instructions.
+/// Range from which the number of rounds of the loop in the longer function is drawn. A round has
+/// two instructions.
 const ROUNDS: std::ops::Range<u64> = 1000..4000;
 /// The function of the module that contains the loop.
 const LENGTHENED: &str = "tardy_lengthen [tardy_inject]";
@@ -43,7 +43,7 @@ fn number(value: &Value) -> i64 {
     value.as_i64().unwrap()
 }
 
-/// The sums over all functions are the latencies themselves.
+/// Checks, for each side, that the times of all functions add up to the latency.
 fn adds_up(why: &Value) {
     let functions = why["functions"].as_array().unwrap();
     for side in ["base", "new"] {
@@ -123,7 +123,7 @@ fn a_longer_latency_is_explained_to_the_instruction() {
         number(&other_way["difference_ns"]),
         -number(&why["difference_ns"])
     );
-    // The base, which is the stock kernel, executes functions from the timer interrupt to the
+    // The functions that the base (the stock kernel) executes range from the timer interrupt to the
     // wake-up of the thread.
     let functions = why["functions"].as_array().unwrap();
     let executed = |name: &str| {
@@ -176,8 +176,8 @@ impl Mutants<'_> {
         output.status.success().then(|| out.join(self.variant))
     }
 
-    /// Draws functions on the path of the median sample by seed, lengthens each of them, and checks
-    /// that the comparison names each of them first, with its length.
+    /// Draws random functions on the path of the median sample, and lengthens one function per
+    /// guest. Checks that the comparison names this function first, with its length.
     fn find(&self, wanted: usize, random: &mut Pcg64) {
         let median = ["--quantiles", "0.5"];
         let plain = self.measured("plain", None).unwrap();
@@ -218,6 +218,7 @@ impl Mutants<'_> {
                 let (calls, longer_by) = added(row.unwrap());
                 longer_by / calls - loop_ns(1)
             });
+            eprintln!("{}: {name}, longer by {rounds} rounds", self.variant);
             let why = compared(&plain, &longer, &median);
             adds_up(&why);
             let row = &why["functions"][0];

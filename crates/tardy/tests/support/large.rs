@@ -11,7 +11,7 @@ const INTERRUPTS: u32 = 64;
 /// Kernel threads of each CPU.
 const THREADS: [&str; 4] = ["ksoftirqd", "migration", "cpuhp", "rcuc"];
 
-/// A machine below a folder.
+/// A machine whose files are below a folder.
 pub(crate) struct LargeMachine {
     folder: PathBuf,
     /// All CPUs; for 256 CPUs, `0-127,256-383`.

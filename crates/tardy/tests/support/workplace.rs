@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tardy_sys::process;
 
-/// Time-out for every wait for the kernel; no test measures a time with it.
+/// Maximum time that a test waits for an event. The limit only stops a test that hangs; it is not a
+/// requirement on the tool's speed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// Set in the environment of all programs that a test starts, so that remaining processes can be
 /// found.
@@ -188,7 +189,8 @@ impl Outcome {
         self
     }
 
-    /// Parses the output as JSON, and checks it against its schema if it names one.
+    /// Parses the output as JSON. If the document names its format, checks it against the schema of
+    /// this format.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         assert!(!self.stdout.is_empty(), "the output is empty: {self:?}");
@@ -239,7 +241,7 @@ impl RunningCommand {
                 .as_mut()
                 .and_then(|child| child.try_wait().unwrap());
             if ended.is_some() {
-                // The event may have occurred after the last check and before the end.
+                // The event may have occurred between the last check and the end of the command.
                 return done()
                     .unwrap_or_else(|| panic!("the command ended ({ended:?}) before {what}"));
             }
@@ -266,7 +268,7 @@ impl RunningCommand {
     }
 }
 
-/// Living processes with this mark.
+/// Living processes that have this mark in their environment.
 pub(crate) fn family(mark: &str) -> Vec<i32> {
     let entry = format!("{MARK}={mark}");
     let pids = std::fs::read_dir("/proc")

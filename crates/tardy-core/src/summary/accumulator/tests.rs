@@ -140,8 +140,8 @@ fn early_wake_ups_and_stalls_are_counted() {
 
 #[test]
 fn marks_at_the_edges_of_phases_fall_in_the_phases_that_they_touch() {
-    // The phases last from period 100 to 200, and from 200 to 300. The late samples are due, and
-    // wake up, shortly before, on and across the edges.
+    // The phases last from period 100 to 200, and from 200 to 300. Each late sample is due shortly
+    // before an edge or on it, and wakes up before, on or after that edge.
     let phases: Vec<PhaseSpan> = [100, 200]
         .map(|begin| PhaseSpan {
             begin: Nanos(begin * PERIOD),

@@ -30,7 +30,8 @@ pub(super) fn machine(texts: &[&str]) -> FakeRoot {
             );
         }
     }
-    // The kernel reports this number to a reader of four bytes if there is no request.
+    // If no process has requested a maximum latency, a read of four bytes from this file returns
+    // this number.
     fake.with("dev/cpu_dma_latency", 2_000_000_000_i32.to_ne_bytes())
 }
 
@@ -347,8 +348,8 @@ sys/devices/system/cpu/cpuidle/current_driver: haltpoll
 sys/module/haltpoll/parameters/guest_halt_poll_ns: 200000
 "#;
 
-/// Replaces lines of `TUNED`: work that never sleeps, on CPUs without a tick, as for DPDK and
-/// virtual machines.
+/// Replaces lines of `TUNED`: CPUs without a tick, for work that never sleeps, such as DPDK or a
+/// virtual machine.
 pub(super) const BUSY: &str = r#"
 sys/devices/system/cpu/nohz_full: 2-3
 boot/config-6.1.0-rt: CONFIG_PREEMPT_RT=y\nCONFIG_NO_HZ_FULL=y\nCONFIG_CPU_FREQ=y\nCONFIG_CPU_FREQ_DEFAULT_GOV_PERFORMANCE=y\nCONFIG_CPU_IDLE=y\nCONFIG_TRACING=y
@@ -402,7 +403,8 @@ boot/config-7.3.0-rt: CONFIG_PREEMPT_RT=y\nCONFIG_FUTEX_PRIVATE_HASH=y
 sys/kernel/debug/rseq/slice_ext_nsec: 5000
 "#;
 
-/// Replaces lines of `CURRENT_REAL_TIME`: softirqs exclude each other.
+/// Replaces lines of `CURRENT_REAL_TIME`: a kernel with the lock that lets only one softirq run at
+/// a time on a CPU.
 pub(super) const SOFTIRQ_LOCK: &str = r#"
 boot/config-7.3.0-rt: CONFIG_PREEMPT_RT=y\nCONFIG_PREEMPT_RT_NEEDS_BH_LOCK=y
 "#;

@@ -57,11 +57,11 @@ const LOCKED_BYTES_A_THREAD: usize = 2 << 20;
 
 /// Maximum time that loads take to start and to end.
 const AROUND_PHASES: Nanos = Nanos::from_secs(5);
-/// Number of times that a guest's list of free pages shrinks by an eighth: 7/8 to the power of 64
-/// is below 0.0002.
+/// Number of times that the kernel is made to shrink a guest's list of free pages by an eighth.
+/// After 64 times, less than 0.0002 of the list is left.
 const PAGE_LIST_REFRESHES: usize = 64;
 
-/// The note for a program whose loop cannot be explained.
+/// The warning if the trace cannot explain the latencies of another program's loop.
 const LOOP_UNKNOWN: &str = "the program's loop is not explained: the kernel's trace and this \
                             container use different thread IDs; measure outside the container";
 
@@ -85,8 +85,8 @@ pub(super) struct ActiveRun {
     pub(super) watchdog: Option<Watchdog>,
     pub(super) scheduling: SchedulingWatch,
     pub(super) clocks: ClockWatch,
-    /// Indices of the series whose cycles are counted in phases whose length is given in cycles:
-    /// the tool's own series without a clock-driven grid (`SeriesPlan::counts_cycles`).
+    /// Indices of the series whose cycles the recorder counts (`SeriesPlan::counts_cycles`). If the
+    /// length of a phase is given in cycles, the phase ends when these counts are reached.
     pub(super) counted: Vec<usize>,
     pub(super) start: Nanos,
     pub(super) before: Snapshot,
@@ -141,7 +141,8 @@ pub(super) fn arm(
             error: error.to_string(),
         });
     }
-    let line = StartBarrier::new(members);
+    let is_real_time = plan.probes.iter().any(|probe| probe.priority.is_some());
+    let line = StartBarrier::new(members + usize::from(is_real_time));
     let threads = launch_threads(
         places,
         &line,
@@ -209,13 +210,12 @@ pub(super) fn arm(
         desk,
     )
     .map_err(system("cannot start the recorder"))?;
-    let is_real_time = plan.probes.iter().any(|probe| probe.priority.is_some());
     let watchdog = is_real_time
-        .then(|| Watchdog::start(&threads, &plan.housekeeping_cpus, &control))
+        .then(|| Watchdog::start(&threads, &plan, &line, &control))
         .transpose()
         .map_err(system("cannot start the watchdog"))?;
-    // The cycles of a probe without a grid have no fixed length, so the length of such a phase is
-    // not known in advance.
+    // If a probe has no grid, its cycles have no fixed length, so it is not known in advance how
+    // long its number of cycles takes.
     let has_no_grid =
         |probe: &ProbePlan| probe::find(probe.kind()).is_some_and(|info| !info.has_schedule());
     let is_one_phase = plan.cycles.is_some() && !plan.probes.iter().any(has_no_grid);
@@ -245,8 +245,8 @@ pub(super) fn arm(
     // for anything.
     let start = line.wait();
     if !counts_cycles && plan.phases.iter().all(|phase| phase.loads.is_empty()) {
-        // Each grid starts within the first period, so exactly length / period of its due times are
-        // before this time.
+        // Each grid starts within the first period of the run, so exactly length / period of its
+        // due times are before the end that is set here.
         control.stop_at(start + plan.length());
     }
     record.begin_at(start);
@@ -360,8 +360,8 @@ fn change_settings(
     })
 }
 
-/// Locks all memory. Unlocks it again if the memory limit then leaves too little room for the run.
-/// Without this room, the next thread could not be started.
+/// Locks all memory. If the memory limit then leaves too little room for the run, unlocks the
+/// memory again. Otherwise, the next thread could not be started.
 fn lock_memory(threads: usize) -> std::io::Result<()> {
     memlock::lock_all()?;
     memlock::check_room(LOCKED_BYTES + threads * LOCKED_BYTES_A_THREAD).inspect_err(|_| {
@@ -379,8 +379,9 @@ fn note_timer_resolution(warnings: &mut Vec<Warning>) {
     }
 }
 
-/// Makes the control that stops the run and, on a stop, marks the machine's own trace. Warns if
-/// that trace cannot be marked, unless the run records a trace itself (`is_traced`).
+/// Makes the control that stops the run. When a latency above the threshold stops the run, the
+/// control also writes a mark into the kernel's trace. Warns if the trace cannot be marked, unless
+/// the run records a trace itself (`is_traced`).
 fn control(plan: &Plan, root: &Root, is_traced: bool, warnings: &mut Vec<Warning>) -> Control {
     if plan.stop_above.is_none() {
         return Control::new(None, None);
@@ -540,7 +541,7 @@ fn launch_threads(
     Ok(measuring)
 }
 
-/// Collects the notes of all probes; equal texts only once.
+/// Collects the notes of all probes. Keeps only one of several equal texts.
 fn note_probes(places: &[(ThreadEntry, ProbeInstance)], warnings: &mut Vec<Warning>) {
     for text in places.iter().flat_map(|(_, opened)| &opened.notes) {
         let warning = Warning::Note { text: text.clone() };
@@ -550,8 +551,8 @@ fn note_probes(places: &[(ThreadEntry, ProbeInstance)], warnings: &mut Vec<Warni
     }
 }
 
-/// Adds the warnings of all threads; equal warnings only once. All threads have the same rights, so
-/// they all get the same warning if the kernel refuses a policy.
+/// Adds the warnings of all threads. Adds only one of several equal warnings. All threads have the
+/// same rights, so they all get the same warning if the kernel refuses a policy.
 fn note_thread_warnings(threads: &[MeasuringThread], warnings: &mut Vec<Warning>) {
     for warning in threads.iter().flat_map(|thread| &thread.warnings) {
         if !warnings.contains(warning) {
@@ -601,9 +602,9 @@ fn prepare_series(
     series.into_iter().map(prepare).collect()
 }
 
-/// Returns three times for each phase except the last: its end, a time just before it, and a time
-/// just after it. Hourly histograms are cut at these times, so that nearly all samples of a phase
-/// are in intervals without samples of other phases.
+/// For each phase except the last, returns three points in time: the phase's end, and a point
+/// shortly before and another shortly after it. A new hourly histogram starts at each of these
+/// points, so nearly all samples of a phase are in histograms without samples of other phases.
 fn edges_of_phases(plan: &Plan) -> Vec<Nanos> {
     let ends = plan.phases.iter().scan(plan.warm_up, |end, phase| {
         *end += phase.length;
@@ -622,11 +623,11 @@ fn too_small(least: u64) -> std::io::Error {
     ))
 }
 
-/// Makes the kernel shrink each CPU's list of free pages, which the start of this program filled in
-/// a guest of the lab. Otherwise, Linux 6.7 and later shrink the list during the measurement, once
-/// a second by an eighth, with preemption off for half a millisecond (`decay_pcp_high` of
-/// mm/page_alloc.c). Each read of the file shrinks the list once. If the file cannot be read,
-/// nothing happens.
+/// Makes the kernel shrink each CPU's list of free pages. In a guest of the lab, the start of this
+/// program has filled these lists. Without this function, Linux 6.7 and later would shrink them
+/// during the measurement: once a second by an eighth, each time with preemption off for half a
+/// millisecond (`decay_pcp_high` of mm/page_alloc.c). Each read of /proc/sys/vm/stat_refresh
+/// shrinks the lists once. If the file cannot be read, nothing happens.
 fn shrink_page_lists() {
     for _ in 0..PAGE_LIST_REFRESHES {
         if std::fs::read("/proc/sys/vm/stat_refresh").is_err() {
@@ -652,8 +653,8 @@ fn begin_series(
 impl SeriesPlan {
     /// Returns whether the recorder counts the cycles of the series. If the series has a grid, the
     /// number of cycles follows from the clock instead. Cycles of other programs' loops are not
-    /// counted. For a probe of gaps, cycles are counted only if the ring counts gaps below the
-    /// parameter `least` in bins.
+    /// counted. If the probe looks for gaps, its cycles are counted only if its ring counts the
+    /// gaps shorter than the parameter `least` in bins.
     fn counts_cycles(&self) -> bool {
         self.is_of_the_tool()
             && (matches!(
@@ -668,7 +669,8 @@ impl SeriesPlan {
     }
 
     /// Returns whether each sample of the series is an interval in which a thread waits or gets no
-    /// CPU. Samples of interval errors and of skews are differences instead of intervals.
+    /// CPU. A sample that is an interval error or a skew is a difference between times, not such an
+    /// interval.
     fn is_a_wait(&self) -> bool {
         !matches!(
             self.info.kind,

@@ -24,6 +24,9 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
         threshold,
     } = followed;
     let mut record = armed.record;
+    if let Some(watchdog) = &armed.watchdog {
+        watchdog.expect_end();
+    }
     let after = Snapshot::take(root, &record.measured_cpus);
     let process_cpu_time_ns = Nanos(clock::process_cpu_time() - armed.process_cpu_time);
     let mut scheduling = armed.scheduling;

@@ -112,8 +112,8 @@ pub(super) fn follow(
         follower.wait()?;
         follower.take_signals(Nanos(clock::monotonic()))?;
         follower.take_events(Nanos(clock::monotonic()));
-        // The steps below must come after the events, because a phase starts after the end of the
-        // previous phase's loads.
+        // Events are processed before the steps below, because the next phase can start only when
+        // an event has reported that the previous phase's loads have ended.
         let now = Nanos(clock::monotonic());
         follower.count_cycles(now);
         follower.step(now, root)?;
@@ -207,9 +207,9 @@ impl Follower {
             .all(crate::measure::threads::MeasuringThread::is_finished)
     }
 
-    /// Returns whether the run has a single phase that has started and ends when each thread has
-    /// completed its number of cycles. Threads without a schedule take longer than that number of
-    /// periods.
+    /// Returns whether the run has only one phase, which ends when each thread has completed its
+    /// number of cycles, and whether this phase has started. Threads without a schedule take longer
+    /// than that number of periods.
     fn ends_with_threads(&self) -> bool {
         let plan = &self.armed.record.plan;
         // Players and other programs' loops do not count cycles. If the run has one of these, the
@@ -273,13 +273,13 @@ impl Follower {
                 // The write that caused the signal also returns an error, and its caller handles
                 // the error.
                 signal::FILE_LIMIT | signal::PIPE => {}
-                // Both signals print the status: cyclictest uses the second one for a snapshot for
-                // its monitor, so it is accepted, too.
+                // Both signals make the run print its status. SIGUSR2 is accepted because
+                // cyclictest accepts it, too: there it requests a snapshot for a monitor.
                 signal::USER_1 | signal::USER_2 => {
                     self.live
                         .tell_status(now, &self.armed.record, &self.armed.recorder.progress())
                 }
-                // The kernel also sends this signal to a SCHED_DEADLINE thread that used up its
+                // The kernel sends SIGXCPU also to a SCHED_DEADLINE thread that has used up its
                 // runtime. In a run with such a thread, only the watchdog stops a probe that never
                 // sleeps.
                 signal::CPU_LIMIT if self.throttled().is_some() => self.overruns += 1,
@@ -498,7 +498,8 @@ impl Follower {
         let _ = self.armed.folder.publish(&self.armed.record);
     }
 
-    /// Ends a phase that is counted in cycles when its cycles are complete.
+    /// If the length of the current phase is given in cycles, ends the phase when these cycles are
+    /// complete.
     fn count_cycles(&mut self, now: Nanos) {
         let Some(cycles) = &mut self.cycles else {
             return;
@@ -509,8 +510,9 @@ impl Follower {
             return;
         }
         let (armed, phase) = (&self.armed, self.timeline.records().len().saturating_sub(1));
-        // The phase is under load when the workers of all its loads work. Loads that have ended do
-        // not start again, so the count does not wait for them.
+        // The phase is considered to be under load when the workers of all its loads work, or when
+        // all loads have ended. Loads that have ended do not start again, so it would be useless to
+        // wait for them.
         let parts: usize = armed.record.plan.phases.get(phase).map_or(0, |phase| {
             phase.loads.iter().map(LoadPlan::worker_count).sum()
         });

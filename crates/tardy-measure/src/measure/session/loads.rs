@@ -11,8 +11,8 @@ use tardy_run::record::{LoadWork, RunRecord};
 
 use tardy_loads::guardian::{LoadEnd, LoadEvent};
 
-/// A phase is not considered to be under load if a load was missing for at least 1 /
-/// `UNLOADED_PART` of its time.
+/// A phase is not considered to be under load if one of its loads was missing for at least 1 /
+/// `UNLOADED_PART` of the phase's time.
 const UNLOADED_PART: i64 = 10;
 
 /// Identifies a worker of a load: its phase, its load, and its CPU if the load has a worker for
@@ -120,8 +120,8 @@ impl Loads {
                 self.left = self.left.saturating_sub(1);
                 match how {
                     LoadEnd::Finished | LoadEnd::Killed => {}
-                    // The phase continues with its other loads, so the working time of this load,
-                    // which tried only once, is removed.
+                    // This load could not run here, so its working time is removed. The phase
+                    // continues with its other loads.
                     LoadEnd::Absent => record
                         .load_work
                         .retain(|work| work.phase != phase as usize || work.load != load),

@@ -1,4 +1,4 @@
-//! A sound card for the player: the choice of the card and of its configuration.
+//! Chooses the sound card that the player uses, and configures it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -221,9 +221,9 @@ fn settle(playback: &mut Playback, rate: u64, buffer: Nanos) -> io::Result<Shape
     })
 }
 
-/// Returns the space with the quantity fixed to one value. This is the wanted value if the device
-/// supports it, otherwise the next higher value, or the next lower one if no higher one is
-/// supported.
+/// Returns `space`, the set of possible configurations, with `quantity` limited to one value:
+/// `wanted` if the device supports it, otherwise the next higher value, or the next lower one if
+/// the device supports no higher one.
 fn nearest(
     playback: &Playback,
     space: Space,

@@ -30,8 +30,8 @@ const CLOCK_TRIES: u64 = 9;
 /// this time the kernel ends the player.
 const RUNAWAY_MICROS: u64 = 2_000_000;
 /// IDs of requests, which mpv repeats in its answers and events. SKEW and POSITION are the IDs of
-/// the observed properties. CLOCK is the ID of the first query of the clock, and the ID of each
-/// further query is larger by ASKED. All other requests have the ID ASKED.
+/// the observed properties. The first query of the clock has the ID CLOCK, and each further query
+/// of the clock has an ID that is larger by ASKED. All other requests have the ID ASKED.
 const SKEW: u64 = 1;
 const POSITION: u64 = 2;
 const CLOCK: u64 = 3;
@@ -302,7 +302,7 @@ impl Mpv {
     /// Returns the number of the player's threads, and how many of them do not run under `policy`.
     pub(super) fn threads_beside(&self, policy: Policy) -> (usize, usize) {
         let wanted = match policy {
-            // The numbers are from include/uapi/linux/sched.h.
+            // The numbers of the policies are from include/uapi/linux/sched.h.
             Policy::Fifo { priority } => (1, priority),
             Policy::RoundRobin { priority } => (2, priority),
             Policy::Other { .. } | Policy::Deadline { .. } => (0, 0),
@@ -327,8 +327,8 @@ impl Mpv {
         }
     }
 
-    /// Waits up to 5 s until the player ends; it was asked to, or has been seen to end. If the
-    /// player is still running then, kills it.
+    /// Waits up to 5 s until the player ends. If the player is still running then, kills it. Must
+    /// be called only after the player was asked to end or was seen to end.
     ///
     /// # Errors
     /// Returns an error if the program cannot be waited for or killed.

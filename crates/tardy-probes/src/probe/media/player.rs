@@ -9,7 +9,7 @@ use tardy_core::units::Nanos;
 
 use crate::recording::ring::Producer;
 
-/// A clock and a relative sleep: the machine's own, or those of a test.
+/// A clock and a relative sleep. The player uses those of the machine; tests use simulated ones.
 pub(super) trait Time {
     fn now(&mut self) -> Nanos;
     fn sleep_for(&mut self, time: Nanos) -> io::Result<()>;
@@ -17,8 +17,8 @@ pub(super) trait Time {
 
 /// The sound, which is written ahead of playback and serves as the clock of the picture.
 pub(super) trait Sound {
-    /// Writes sound ahead of playback at `now`. If the device ran out of sound, playback resumes
-    /// here.
+    /// Writes sound ahead of the position that playback has reached at `now`. If the device ran out
+    /// of sound, this call resumes playback.
     fn fill(&mut self, now: Nanos) -> io::Result<()>;
 
     /// Returns the position in the sound that is audible at `now`.
@@ -32,7 +32,6 @@ pub(super) struct Delay {
     pub(super) every: u64,
 }
 
-/// The rings for the samples.
 #[derive(Debug)]
 pub(super) struct Rings {
     pub(super) skew: Producer,
@@ -76,8 +75,8 @@ impl<S: Sound> Player<S> {
         self.first + self.period * self.frame
     }
 
-    /// Plays until `is_over`, called with the next frame's due time and the current time, returns
-    /// true, or `go_on` returns false for a sample of the skew.
+    /// Plays until `is_over` returns true or `go_on` returns false. `is_over` gets the next frame's
+    /// due time and the current time; `go_on` gets each sample of the skew.
     ///
     /// # Errors
     /// Returns an error if sleeping or the sound output fails.
@@ -151,7 +150,8 @@ mod tests {
 
     const PERIOD: Nanos = Nanos(33_333_333);
 
-    /// A clock that advances by each sleep, plus a delay that the test chooses for each sleep.
+    /// A clock that advances only when the player sleeps: by the requested time, plus a delay that
+    /// the test chooses for each sleep.
     struct Virtual<F> {
         now: Nanos,
         sleeps: usize,
@@ -179,8 +179,8 @@ mod tests {
         samples
     }
 
-    /// Plays `frames` frames. Returns the samples of the skew, the inter-frame errors, and the
-    /// first due time after them.
+    /// Plays `frames` frames. Returns the samples of the skew, the inter-frame errors, and the due
+    /// time of the frame that would follow.
     fn played(
         frames: i64,
         delay: Option<Delay>,

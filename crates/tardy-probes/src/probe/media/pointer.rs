@@ -4,8 +4,8 @@
 use tardy_core::units::Nanos;
 use tardy_sys::pcm::{State, Status};
 
-/// The position of playback. The kernel counts frames from 0 after each preparation of the device;
-/// this type continues the count.
+/// The position of playback. The kernel counts frames from 0 again after each preparation of the
+/// device; this type adds up these counts.
 #[derive(Debug)]
 pub(super) struct Pointer {
     /// Frames per second, as a fraction.
@@ -32,18 +32,18 @@ pub(super) struct Tally {
     pub(super) silent: Nanos,
     /// Duration of sound played between readings, according to the pointer at its nominal rate.
     played: Nanos,
-    /// The same duration according to the time stamps of the readings.
+    /// Time between the same readings, according to their time stamps.
     took: Nanos,
-    /// Maximum difference, over all pairs of consecutive readings, between the pointer's progress
-    /// and an even pace.
+    /// Maximum difference, over all pairs of consecutive readings, between the duration of the
+    /// sound that the pointer passed and the time that elapsed.
     pub(super) uneven_max: Nanos,
 }
 
 const SECOND: i128 = 1_000_000_000;
 
 impl Pointer {
-    /// Makes the pointer of a device with this many frames per second (a fraction), before the
-    /// first frame is written.
+    /// Makes the pointer of a device to which no frame has been written yet. `rate` is the number
+    /// of frames per second, as a fraction.
     pub(super) fn new(rate: (u32, u32)) -> Self {
         Self {
             rate: (rate.0.max(1), rate.1.max(1)),
@@ -53,8 +53,9 @@ impl Pointer {
         }
     }
 
-    /// Returns which sound is audible at `now`: the pointer's position at its time stamp,
-    /// extrapolated to `now` at the nominal rate. The result is never beyond the written sound.
+    /// Returns the position in the sound that is audible at `now`. This position is extrapolated
+    /// from the pointer's position at its time stamp, at the nominal rate, but is never beyond the
+    /// written sound.
     pub(super) fn heard(&mut self, status: &Status, now: Nanos) -> Nanos {
         let end = self.time_of(i128::from(self.before) + i128::from(status.written));
         if status.state == State::Underrun {
@@ -102,8 +103,9 @@ impl Pointer {
 }
 
 impl Tally {
-    /// Returns by how many millionths the device was faster than the system's clock between the
-    /// first and last readings, and the total time. Returns `None` with fewer than two readings.
+    /// Returns by how many millionths the device's clock was faster than the system's clock, and
+    /// the time over which the two clocks were compared. Returns `None` with fewer than two
+    /// readings.
     pub(super) fn fast_by_ppm(&self) -> Option<(f64, Nanos)> {
         let took = self.took.get() as f64;
         (took > 0.0).then(|| {

@@ -36,8 +36,8 @@ const REPORTED_FRAME: SeriesInfo = SeriesInfo {
 const FIRST_FRAMES: usize = 10;
 /// How long the player may take to show these frames.
 const START_MAX: Nanos = Nanos::from_secs(30);
-/// How long to wait for the last frames' statistics after the run. The player writes statistics in
-/// blocks of 4 KiB.
+/// How long to wait after the run for the statistics of the last frames. They arrive late, because
+/// the player writes statistics in blocks of 4 KiB.
 const PATIENCE: Nanos = Nanos::from_secs(1);
 const LOOK_MILLIS: i32 = 10;
 
@@ -80,8 +80,9 @@ pub(super) fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     };
     let wanted = orders.policy;
     let run: Run = Box::new(move |ready| {
-        // The listener runs in a separate thread, which exists before the start, because the tool
-        // counts page faults of the current thread as those of a measuring thread.
+        // The listener's thread is started before the run starts. Starting a thread causes page
+        // faults, and during the run, the tool counts page faults of the current thread as those of
+        // a measuring thread.
         std::thread::scope(|scope| {
             let (go, gone) = std::sync::mpsc::sync_channel::<(Film, &Control)>(1);
             let plan = thread.clone();
@@ -314,7 +315,8 @@ fn watch(
             goes_on = film.take(frame, plan, control);
         }
     }
-    // Once the player has ended, the run ends, because other probes have nothing to wait for.
+    // If the player ended before the planned end of the run, this ends the run for all other
+    // probes, too.
     control.stop_at(Nanos(clock::monotonic()));
     let left = control.leave();
     if is_there {

@@ -32,7 +32,7 @@ pub fn markdown(found: &CostsOverTime) -> String {
     format!("{}\n{}\n", changes(found).markdown(), tables.join("\n"))
 }
 
-/// Returns JUnit XML, which fails if the latest change is for the worse.
+/// Returns JUnit XML with one test case. The case fails if the latest change is for the worse.
 #[must_use]
 pub fn junit(found: &CostsOverTime) -> String {
     changes(found).junit("costs over time")

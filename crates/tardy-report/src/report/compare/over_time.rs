@@ -33,7 +33,7 @@ pub fn markdown(found: &OverTime) -> String {
     out
 }
 
-/// Returns JUnit XML, which fails if the latest change is for the worse.
+/// Returns JUnit XML with one test case. The case fails if the latest change is for the worse.
 #[must_use]
 pub fn junit(found: &OverTime) -> String {
     changes(found).junit("over time")

@@ -136,8 +136,8 @@ fn command(run: &CostRun) -> String {
         CostSet::Build => {
             words.push("build".to_owned());
             words.extend(["--trials".to_owned(), how.trials.to_string()]);
-            // The path of the build's source is not stored, so its description is added as a
-            // comment.
+            // The path of the source that was built is not stored, so a shell comment describes the
+            // build instead.
             words.push(format!("   # {}", how.command.join(" ")));
         }
     }

@@ -195,8 +195,8 @@ fn worst(place: usize, story: &SampleStory) -> Markup {
     }
 }
 
-/// Kinds of holders. Within a kind, all holders have the same colour in the time lines. Each entry
-/// is a description and the colour.
+/// The kinds of CPU holders: the description of each kind, and the colour of its holders in the
+/// time lines.
 const KINDS: [(&str, &str); 6] = [
     ("interrupts and softirqs", "var(--series-0)"),
     ("other threads", "var(--series-1)"),

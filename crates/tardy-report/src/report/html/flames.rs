@@ -9,7 +9,7 @@ use crate::report::explain_text::{share, time};
 
 /// Height of a row in px.
 const ROW: usize = 18;
-/// Functions whose share of the total latency is smaller are not drawn.
+/// Smallest share of the total latency for which a function is drawn.
 const SHARE_MIN: f64 = 0.002;
 /// Minimum width of a rectangle that contains text, in % of the graph.
 const LETTERS_MIN: f64 = 3.0;

@@ -274,8 +274,8 @@ pub(in crate::report) fn unbounded(is_unbounded: bool, is_told: bool) -> Option<
     is_unbounded.then_some(words)
 }
 
-/// Returns how many independent samples would give the same information, if dependence makes the
-/// bounds clearly wider.
+/// If the dependence of the samples makes the bounds clearly wider, returns how many independent
+/// samples would give the same information.
 fn effective(all: &Numbers) -> Option<String> {
     let of = |probability: f64| {
         all.percentiles
@@ -402,8 +402,9 @@ pub(super) fn small_shares(load: &LoadSummary) -> Option<String> {
     })
 }
 
-/// Returns a sentence about the order of loads: whether this order allows a comparison of the
-/// loads, and how late phases started. Returns `None` if there are at most two loads.
+/// Returns a sentence that states whether the loads were repeated in random order, so that they can
+/// be compared, and how late the latest phase started. Returns `None` if there are at most two
+/// loads.
 pub(super) fn order_of_loads(summary: &Summary) -> Option<String> {
     if summary.loads.len() <= 2 {
         return None;

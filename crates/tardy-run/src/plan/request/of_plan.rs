@@ -12,7 +12,8 @@ use crate::threshold::ThresholdAction;
 use crate::tracing::ExplainLevel;
 
 pub(super) fn scenario(plan: &Plan) -> Option<String> {
-    // If no scenario was named, a program is measured alone.
+    // If a program is the only probe, the request named no scenario. Otherwise, the plan would also
+    // have the probes of that scenario.
     let is_alone = plan.probes.len() == 1 && !program(plan).is_empty();
     let is_named = plan.origin() != Origin::Flags && !is_alone;
     let file = plan
@@ -65,8 +66,9 @@ pub(super) fn load_cpus(plan: &Plan) -> Option<LoadCpus> {
     (!used.is_empty()).then_some(LoadCpus::List(used))
 }
 
-/// Returns the value that an option gave to all probes. This is the value of the program's probe,
-/// which only options can set, or the value that is the same for all probes.
+/// Returns the value that an option gave to all probes. If a program is measured, this is the value
+/// of the program's probe, which only options can set. Otherwise, it is the value that all probes
+/// share; `None` if their values differ.
 fn usual<T: PartialEq>(plan: &Plan, of: impl Fn(&ProbePlan) -> T) -> Option<T> {
     let program = plan
         .probes

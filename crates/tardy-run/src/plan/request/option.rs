@@ -61,7 +61,7 @@ pub enum Kind {
 pub enum Form {
     /// The flag `--name`, and also the short flag `-n` with this letter.
     Long(Option<char>),
-    /// `-n` with this letter.
+    /// Only the short flag `-n` with this letter.
     Short(char),
     /// The words after `--`.
     Trailing,
@@ -200,7 +200,7 @@ pub trait Word: Sized {
         Self::read(text)
     }
 
-    /// Returns a word that is parsed to the same value.
+    /// Returns the value as a word. Parsing the word gives the same value.
     fn word(&self) -> String;
 }
 

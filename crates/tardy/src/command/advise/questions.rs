@@ -10,7 +10,7 @@ use crate::cli::advise::{bytes, yes_no};
 use crate::cli::choice::Choice;
 use crate::cli::{positive_duration, share};
 
-/// A question, and the field of the task for its answer.
+/// A question, and the function that stores its answer in the task.
 struct Question {
     text: &'static str,
     example: &'static str,
@@ -126,8 +126,8 @@ mod tests {
         let mut output = Vec::new();
         ask(task, &mut input.as_bytes(), &mut output, 60).unwrap();
         let text = String::from_utf8(output).unwrap();
-        // At a terminal, the user's answer ends the line of its question. The test must add this
-        // line end.
+        // On a terminal, the user ends the line of a question by pressing Enter. The captured
+        // output lacks these line ends, so the test adds them.
         assert!(
             text.replace(") ", ")\n")
                 .lines()

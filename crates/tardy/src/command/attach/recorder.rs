@@ -83,7 +83,7 @@ impl Observer for Recorder<'_> {
     }
 
     fn wake_up(&mut self, wake_up: &WakeUp, kind: &WakeUpKind, name: &str) {
-        // The miss that ends the measurement is its last wake-up.
+        // A miss has ended the measurement, so later wake-ups are not counted.
         if self.is_at_threshold {
             return;
         }

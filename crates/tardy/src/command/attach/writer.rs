@@ -51,7 +51,7 @@ pub(super) struct FolderWriter {
     part: u32,
     series: usize,
     unwritten: Option<io::Error>,
-    /// The cycles of the parts of the recording before it was resumed.
+    /// The cycles that the folder contained when the recording was resumed.
     earlier: Cycles,
 }
 

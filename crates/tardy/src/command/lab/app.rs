@@ -170,7 +170,7 @@ fn loads_of(column: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns the task in which `tardy attach` measures the program.
+/// Returns the guest's task: the program runs, and `tardy attach` measures it.
 fn attached(arguments: &AppArguments, load: &str, command: &AppCommand) -> App {
     let loads = loads_of(load);
     let started = first_work(&loads).map_or(Nanos::ZERO, |(_, needed)| needed);
@@ -193,7 +193,8 @@ fn attached(arguments: &AppArguments, load: &str, command: &AppCommand) -> App {
     }
 }
 
-/// Returns the request with which `tardy run` measures the program's calls.
+/// Returns the request for `tardy run`, which starts the program and measures the cycles that the
+/// program reports by its calls.
 fn request_of(
     arguments: &AppArguments,
     load: &str,
@@ -271,7 +272,7 @@ fn link(path: &Path, cell: &Path) -> Result<(), LabError> {
     if std::fs::read_link(path).is_ok_and(|there| there == target) {
         return Ok(());
     }
-    // An earlier table of this folder may have left another link.
+    // An earlier command with this folder may have made a link to another cell.
     std::fs::remove_file(path).ok();
     symlink(&target, path).map_err(failed)
 }

@@ -21,7 +21,7 @@ struct TestedKernel {
     kernel: String,
     package: Option<String>,
     answer: &'static str,
-    /// The observation in words.
+    /// States what the guests of this kernel showed, such as `2 of 3 runs above 100us`.
     words: String,
     #[serde(skip)]
     place: usize,

@@ -364,8 +364,9 @@ impl Verdict {
         }
     }
 
-    /// Returns the exit code. A violation by the kernel decides, even if other guests passed. A
-    /// failure of the host proves nothing about the kernel.
+    /// Returns the exit code. If the kernel exceeded the limit, panicked or hung in one guest, the
+    /// check fails, even if other guests passed. A failure of the host proves nothing about the
+    /// kernel.
     fn exit(&self) -> Exit {
         match self {
             Self { above: 1.., .. } | Self { broken: 1.., .. } => Exit::Failed,

@@ -32,7 +32,7 @@ use crate::command::output;
 /// gdb's commands if there is no terminal and no --batch.
 const BATCH: [&str; 2] = ["info registers", "x/6i $pc"];
 
-/// Number of explained samples of a run that are searched for the chosen sample.
+/// The chosen sample is searched among this many explained samples of the run, the worst first.
 const EXPLAINED: usize = 1 << 16;
 
 pub(super) fn debug(arguments: &DebugArguments) -> Result<Exit, LabError> {
@@ -155,7 +155,8 @@ fn check_gdb() -> Result<(), LabError> {
     }
 }
 
-/// Describes the sample, and the holder and sections if the run has an explanation.
+/// Describes the sample. If the run contains an explanation of the sample, the description also
+/// names the holder of the CPU and the sections.
 fn known(run: &Path, sample: &ChosenSample, name: &str) -> String {
     let question = RunQuestion {
         worst: EXPLAINED,

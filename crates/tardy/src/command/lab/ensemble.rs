@@ -29,8 +29,8 @@ use super::setting::{LabError, Setting};
 use crate::cli::lab::{MeasureArguments, RunArguments};
 use crate::command::output;
 
-/// Without --watch-worst, a watched guest stores the code executed during this many of the worst
-/// samples of each phase.
+/// Default of --watch-worst: for this many of the worst samples of each phase, a watched guest
+/// stores the executed code.
 const WATCH_WORST: u32 = 10;
 
 /// Pause of a guest after its boot, in which the kernel's background work ends.
@@ -83,7 +83,8 @@ impl Ensemble<'_> {
     }
 }
 
-/// Reports that a shard of an experiment is complete. A shard alone is not compared.
+/// Reports that a shard of an experiment is complete. The variants are compared only after all
+/// shards are complete.
 pub(super) fn print_shard(shard: Shard, guests: usize, out: &Path) -> Result<(), LabError> {
     let out = out.display();
     let text = format!(
@@ -235,7 +236,7 @@ impl LoadedModule {
     }
 }
 
-/// Returns the modules of each variant, by its name, in the order of loading.
+/// Returns, by the name of each variant, its modules in the order in which the guest loads them.
 fn modules_of_variants(
     setting: &Setting,
     variants: &[Variant],
@@ -317,7 +318,8 @@ fn check_module_file(file: &Path, variant: &Variant) -> Result<(), LabError> {
     }
 }
 
-/// Returns the lines for modules in the guests' jobs, which are the same for all variants.
+/// Returns the lines for modules in the guests' jobs. Refuses modules whose lines differ between
+/// variants.
 fn lines_of_modules(
     modules: &BTreeMap<String, Vec<LoadedModule>>,
 ) -> Result<Vec<String>, LabError> {
@@ -441,8 +443,8 @@ fn check_modules(variants: &[Variant], measure: &MeasureArguments) -> Result<(),
     Ok(())
 }
 
-/// Returns the exit code. A guest without a result takes precedence over differing repetitions,
-/// because without its result the comparison is incomplete.
+/// Returns the exit code. If a guest has no result, the exit code is that of an incomplete
+/// comparison, even if a repetition of another guest differed.
 pub(super) fn code<'a>(mut runs: impl Iterator<Item = &'a RunResult> + Clone) -> Exit {
     if runs.clone().any(|run| run.failure.is_some()) {
         Exit::Machine

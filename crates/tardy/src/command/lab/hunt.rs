@@ -236,7 +236,7 @@ fn tell(place: GuestPlace, result: &GuestResult) {
     }
 }
 
-/// Reduces the longest sections whose call paths are in no finding.
+/// Reduces the longest section of each call path for which there is no finding yet.
 fn reduce_new(
     arguments: &HuntArguments,
     idle: &Idle,
@@ -291,8 +291,9 @@ fn reduce_new(
     Ok(())
 }
 
-/// Runs a reproducer, and keeps its scenario and its first run in `folder`. Returns the number of
-/// runs with the reduction's result and the samples of the first run.
+/// Runs a reproducer `repeats` times, and keeps its scenario and its first run in `folder`. Returns
+/// the number of runs that agree with the first run in all results and samples, and contain the
+/// result of the reduction.
 fn repeat(
     reduced: &Reduced,
     bench: &GuestBench<'_>,

@@ -1,5 +1,6 @@
 //! Checks the task of the guests on the host before anything is fetched or booted, because a
-//! mistake would cost a boot of every guest. A guest that measures gets its request as data.
+//! mistake would cost a boot of every guest. A guest that measures gets its request as data, not as
+//! a command line.
 
 use clap::Parser;
 use tardy_core::units::Nanos;
@@ -19,7 +20,7 @@ pub(super) const NO_LOAD: &str = "none";
 /// The scenario if no length, cycles, load or further arguments are given.
 const SCENARIO_DEFAULT: &str = "lab";
 
-/// Checks the guests' task. Requirements that a guest lacks are only found in the guest.
+/// Checks the guests' task. Only the guest itself can notice that it does not meet a requirement.
 pub(super) fn check(measure: &MeasureArguments) -> Result<(), LabError> {
     task(measure).map(drop)
 }
@@ -82,7 +83,8 @@ pub(super) fn loads(measure: &MeasureArguments) -> Result<Vec<LoadRequest>, LabE
     Ok(parsed.into_iter().flatten().collect())
 }
 
-/// Returns the request for a guest that follows the scenario of its job.
+/// Returns the request, changed so that the guest follows the scenario file that is part of its
+/// job.
 pub(super) fn of_scenario(request: Request) -> Request {
     // Loads that can do harm are allowed, because a guest cannot be harmed.
     let harmful = load::LOADS.iter().filter(|load| load.can_do_harm);
@@ -95,19 +97,20 @@ pub(super) fn of_scenario(request: Request) -> Request {
 
 /// Virtual time from the start of a phase to the first counted work of its load in a guest. Shorter
 /// phases have no sample. Measured with kernel 6.1 on the lab's machine: phases of `fork` and
-/// `hackbench` had no sample in 2.2 s, but had some in 4 s. For `memory`, these times were 0.7 s
-/// and 0.9 s, and for all others 0.18 s and 0.23 s.
+/// `hackbench` had no sample in 2.2 s, but had some in 4 s. For `memory`, phases of 0.7 s had no
+/// sample and phases of 0.9 s had some; for all other loads, the two times were 0.18 s and 0.23 s.
 const FIRST_WORK: [(&str, Nanos); 3] = [
     ("fork", Nanos::from_secs(4)),
     ("hackbench", Nanos::from_secs(4)),
     ("memory", Nanos::from_secs(1)),
 ];
-/// Virtual time from the start of a phase to the first counted work, for every other load and for
-/// several loads that run at the same time and share resources.
+/// The same virtual time as in [`FIRST_WORK`], for every other load, and for several loads that run
+/// at the same time and share resources.
 const FIRST_WORK_OF_OTHERS: Nanos = Nanos::from_millis(400);
 
-/// Returns the length, in whole seconds, that makes each phase long enough for its load, and the
-/// load that needs this length; `None` if the requested length suffices.
+/// Returns the length of a run, in whole seconds, in which every phase is long enough for its load.
+/// Also returns the load that needs the longest run. Returns `None` if the requested length
+/// suffices.
 pub(super) fn length_needed(measure: &MeasureArguments) -> Option<(Nanos, String)> {
     let asked = measure.length.filter(|_| measure.program.is_none())?;
     let Ok(Task::Measure(request)) = task(measure) else {
@@ -127,8 +130,8 @@ pub(super) fn length_needed(measure: &MeasureArguments) -> Option<(Nanos, String
     (times > 1.0).then(|| (Nanos::from_secs(seconds), load))
 }
 
-/// Describes the loads, which run at the same time, and returns the time until their first counted
-/// work in a guest; `None` without a load.
+/// For loads that run at the same time, returns their names as one text, and the virtual time until
+/// their first counted work in a guest; `None` without a load.
 pub(super) fn first_work(loads: &[String]) -> Option<(String, Nanos)> {
     match loads {
         [] => None,
@@ -163,7 +166,8 @@ fn check_program(program: &str, measure: &MeasureArguments) -> Result<(), LabErr
     )))
 }
 
-/// Reads a guest's request: `asked`, with further arguments for `tardy run`.
+/// Returns a guest's request: `asked`, together with the further arguments for `tardy run`. Refuses
+/// what `tardy run` would refuse.
 pub(super) fn read(asked: Request, further: &[String]) -> Result<Request, LabError> {
     let asked = Request {
         out: Some(OUTPUT_FOLDER.into()),

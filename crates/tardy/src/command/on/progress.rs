@@ -90,12 +90,13 @@ impl Progress {
         }
     }
 
-    /// Returns the machines on which the command is running, or may be running, with its folders.
+    /// Returns each machine on which the command is running, or may be running, with the command's
+    /// folder there.
     pub(super) fn under_way(&self) -> Vec<(usize, String)> {
         self.folders(false)
     }
 
-    /// Returns the machines on which the command is running, with its folders.
+    /// Returns each machine on which the command is running, with the command's folder there.
     pub(super) fn started(&self) -> Vec<(usize, String)> {
         self.folders(true)
     }

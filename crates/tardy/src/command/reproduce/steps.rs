@@ -15,8 +15,8 @@ use crate::cli::reproduce::ReproduceArgs;
 use crate::cli::{Cli, Command};
 
 /// Ratio of the virtual time that passes in a guest to the CPU time that the host needs to execute
-/// the guest. The command `reproduce all --on lab --quick` measures for 175 s on two CPUs and took
-/// 6 minutes, including boots and costs.
+/// the guest. With two CPUs, the command `reproduce all --on lab --quick` measures for 175 s of
+/// virtual time, and took 6 minutes, including boots and costs.
 const LAB_RATE: f64 = 0.5;
 
 /// A command that is started once.
@@ -81,7 +81,7 @@ fn of_experiment(experiment: &Experiment, args: &ReproduceArgs) -> Vec<Step> {
     }
 }
 
-/// Adds the part to `lab run ...`.
+/// Adds `--shard` with this part to the words of `lab run ...`.
 fn of_part(words: &[String], number: u32, of: u32) -> Vec<String> {
     let (command, rest) = words.split_at(2);
     let shard = ["--shard".to_owned(), format!("{number}/{of}")];
@@ -106,8 +106,8 @@ fn length(words: &[String]) -> Option<Nanos> {
         .map(|scenario| scenario.length())
 }
 
-/// Returns a sentence with the experiments that only a full reproduction has; no text for a full
-/// one.
+/// Returns a sentence that lists the experiments that only `--full` includes; empty if the
+/// reproduction is full, or if there are no such experiments.
 pub(super) fn left_out(papers: &[Paper], args: &ReproduceArgs) -> String {
     let names: Vec<&str> = papers
         .iter()

@@ -266,9 +266,9 @@ fn of_load(load: &str, cell: &AtlasCell, effect: Option<&Effect>, goal: Goal) ->
     }
 }
 
-/// Returns the first kernel with all words that lower the metric under some load and raise it under
-/// none. Of several words for the same parameter, the best is used. `None` for fewer than two
-/// words.
+/// Returns a variant of the first kernel, with all words that lower the metric under some load and
+/// raise it under none. Of several words for the same parameter, the best is used. `None` for fewer
+/// than two words.
 fn all_that_lower(answer: &Answer, variants: &[Variant]) -> Option<Variant> {
     let mut best: BTreeMap<&str, (usize, &Row)> = BTreeMap::new();
     for (place, row) in answer.settings.iter().enumerate() {

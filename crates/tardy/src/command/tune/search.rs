@@ -265,7 +265,7 @@ struct Runs<'a> {
     root: &'a Root,
     signals: Signals,
     number: usize,
-    /// Number of runs that an earlier start had made.
+    /// Number of runs that were not made, because an earlier start had finished them.
     kept: usize,
 }
 

@@ -36,7 +36,8 @@ pub(super) fn document(random: &mut Pcg64Mcg, tool: &str, body: &str) -> String 
     )
 }
 
-/// The histogram in the file, or the text by which a version states that none was requested.
+/// How the file represents the histogram: with the rows below a limit, or, if no histogram was
+/// requested, with an empty one or none, depending on the version of cyclictest.
 #[derive(Clone, Copy)]
 enum Rows {
     Below(u64),

@@ -28,7 +28,8 @@ impl Line {
         }
     }
 
-    /// The line that cyclictest prints while only the smallest value has occurred.
+    /// The line that cyclictest prints early, while all samples still have the thread's smallest
+    /// value.
     fn early(thread: &Thread) -> Self {
         let Some(minimum) = thread.minimum() else {
             return Self::of(thread);

@@ -1,7 +1,7 @@
-//! Tests the import with generated files of the six formats that people import most. The tests'
-//! writers and readers follow the tools' source code, never the importers. `tardy import` and
-//! `show` must find the same numbers as the readers. `TARDY_TEST_IMPORTS` sets the number of files
-//! per format.
+//! Tests the import with generated files of the six formats that people import most. The code that
+//! writes and reads these files here was written from the source code of the tools, never from that
+//! of the importers. `tardy import` and `show` must find the same numbers as these readers.
+//! `TARDY_TEST_IMPORTS` sets the number of files per format.
 
 mod cyclictest_histogram;
 mod cyclictest_json;
@@ -122,8 +122,8 @@ fn differences(readings: &[Reading], shown: &Value, deadline: i64) -> Vec<String
     found
 }
 
-/// Returns the series of a truncated file whose largest latency is too small, although no warning
-/// states this.
+/// After the import of a truncated file, returns the series whose maximum is too small. Returns
+/// nothing if a warning states that the maximum is a lower bound.
 fn shrunk(readings: &[Reading], shown: &Value) -> Vec<String> {
     let warnings = shown["warnings"].to_string();
     if warnings.contains("lower bound") {
@@ -240,7 +240,8 @@ fn check(random: &mut Pcg64Mcg, format: &Format) -> Vec<String> {
         Some(0) => shrunk(&readings, &imported.shown(deadline)),
         _ => vec![format!("{:?}", imported.outcome)],
     };
-    // If a terminal's output is truncated, it equals the output of a shorter run.
+    // Output for a terminal contains one frame after another. If it is truncated, it looks like the
+    // output of a shorter run, so the imported maxima must reach only those of the first frame.
     let first = file.text.split('\u{1b}').next().unwrap_or_default();
     let readings = if first.len() < file.text.len() && format.is_by_line {
         cyclictest_text::read(&File {

@@ -1,4 +1,4 @@
-//! Makes the changes to text that logs and editors make. docs/import.md names those that the import
+//! Changes text as logs and editors change it. docs/import.md names the changes that the import
 //! ignores.
 
 use rand::RngExt;

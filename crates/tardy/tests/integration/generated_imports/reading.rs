@@ -45,8 +45,8 @@ impl Reading {
         }
     }
 
-    /// The rows with the maximum in a separate row, because it is a known sample of the highest
-    /// row.
+    /// The rows, but with one sample of the highest row in a separate row: the maximum, because its
+    /// value is known.
     fn placed(&self) -> Vec<Row> {
         let mut rows = self.rows.clone();
         let maximum = self.maximum.0;
@@ -190,7 +190,8 @@ impl Reading {
         let is_possible = match verdict["outcome"].as_str() {
             Some("passed") => most == 0,
             Some("failed") => fewest > 0,
-            // A result may also be inconclusive because the tool did not count something.
+            // Even if no sample can be a miss, the verdict may be inconclusive, because the tool
+            // may not have counted the skipped periods, for example.
             Some("inconclusive") => fewest == 0,
             _ => false,
         };

@@ -111,8 +111,8 @@ pub(super) fn draw(random: &mut Pcg64Mcg) -> File {
     if is_timerlat {
         text += "      <stoptrace_invoked invoked=\"\"/>\n";
     } else if one_in(random, 6) {
-        // The measured latency equals the largest maximum of all threads, because a larger latency
-        // would be one more sample.
+        // The measured latency is the largest maximum of all threads. If it were larger, the import
+        // would have to count it as an additional sample.
         let latency = threads
             .iter()
             .filter_map(Thread::maximum)

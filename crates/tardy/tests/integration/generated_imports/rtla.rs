@@ -115,7 +115,8 @@ fn all(text: &mut String, columns: &[Column]) {
     summary(text, &sums.iter().collect::<Vec<_>>());
 }
 
-/// The CPU in the text `STOPPED`. The latencies in that text are at most those in the table.
+/// The CPU that the text `STOPPED` names. The latencies in that text are at most those in the
+/// table.
 const STOPPED_CPU: usize = 3;
 const STOPPED: &str = "rtla timerlat hit stop tracing
 ## CPU 3 hit stop tracing, analyzing it ##
@@ -196,7 +197,8 @@ pub(super) fn read(file: &File) -> Vec<Reading> {
     let lines: Vec<&str> = file.text.lines().collect();
     let unit = if lines[1].ends_with("(ns)") { 1 } else { 1_000 };
     let names: Vec<&str> = lines[3].split_whitespace().skip(1).collect();
-    // The lines for all CPUs together have the same names, so only the first match counts.
+    // The lines of the merged columns have the same names but come later, so only the first match
+    // counts.
     let stated = |name: &str, column: usize| -> Option<i64> {
         let line = lines.iter().find_map(|line| line.strip_prefix(name))?;
         line.split_whitespace().nth(column)?.parse().ok()

@@ -10,7 +10,7 @@ const EXIT_CODES: [(&str, i32); 5] = [
     ("EQUIVALENT", 0),
     ("INCONCLUSIVE", 4),
 ];
-/// Words with which the headline introduces rows that have a verdict, and this verdict.
+/// Words with which the headline introduces a group of rows, and the verdict of these rows.
 pub(super) const GROUPS: [(&str, &str); 4] = [
     ("better and worse in ", "mixed"),
     ("better in ", "better"),
@@ -47,7 +47,8 @@ impl<'a> Headline<'a> {
         })
     }
 
-    /// Returns the parts of the headline about rows, each with the rows' verdict and the text.
+    /// Returns the groups of rows in the headline: for each, the verdict of its rows, and the text
+    /// after the introducing words.
     fn groups(&self) -> Vec<(&'static str, &'a str)> {
         let of_group = |part: &'a str| {
             let (words, verdict) = GROUPS.iter().find(|(words, _)| part.starts_with(words))?;

@@ -196,8 +196,8 @@ fn check_unmarked(
     );
 }
 
-/// Checks the text `all compared quantiles up to 99 %` against the rows. The named column must be
-/// decided in every row.
+/// Checks the text `all compared quantiles up to 99 %` against the rows. In the column that belongs
+/// to this percentage, no row may be marked as undecided.
 fn check_alike(headline: &Headline, table: &Table, found: &mut Findings) {
     let Some(up_to) = number_after(headline.said, "all compared quantiles up to ") else {
         return;

@@ -19,8 +19,8 @@ pub(super) fn check_title(page: &Page, verdict: &Verdict, found: &mut Findings) 
 }
 
 /// Checks the upper limits of the miss rate. In a run without a miss, the limit at 95 % is at least
-/// three misses in the measured time. If there are few due times, the limit is at least the largest
-/// miss rate at which a run of so few due times has no miss with a probability of 5 %.
+/// three misses in the measured time. If there are few due times, the limit is at least the miss
+/// rate at which, in 5 % of such short runs, no due time is missed.
 fn check_rates(page: &Page, verdict: &Verdict, found: &mut Findings) {
     let (Some(measured), period_ns) = (page.measured, page.period.map_or(0.0, |p| p.ns)) else {
         return;

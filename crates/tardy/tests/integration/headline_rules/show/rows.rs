@@ -10,8 +10,8 @@ use super::{Latencies, Page, UPPER_BOUND, is_cpu};
 
 /// Factor by which rounding to two digits may reduce a rate, with a small margin.
 const RATE_ROUNDING: f64 = 0.95;
-/// Expected number of misses that a run without a miss still leaves possible at 95 % confidence:
-/// three (the rule of three), minus a small margin.
+/// Upper limit, at 95 % confidence, of the expected number of misses if a run has none: three (the
+/// rule of three), minus a small margin.
 const EXPECTED_UNSEEN: f64 = 2.8;
 
 pub(super) fn check(page: &Page, verdict: &Verdict, found: &mut Findings) {

@@ -6,7 +6,8 @@ use super::Page;
 
 const EXIT_CODES: [(&str, i32); 3] = [("PASSED", 0), ("FAILED", 1), ("INCONCLUSIVE", 4)];
 
-/// Statements of the verdict about an allowed share.
+/// Claims of the verdict about misses or skipped periods: more than allowed, not more than allowed,
+/// or undecided.
 #[derive(Clone, Copy, Default)]
 struct Claims {
     is_more: bool,

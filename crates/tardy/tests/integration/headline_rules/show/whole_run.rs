@@ -97,8 +97,8 @@ fn check_with_skipped(latencies: &Latencies, found: &mut Findings) {
     }
 }
 
-/// Checks that the upper bound of a percentile is not below the percentile, and is missing exactly
-/// where `~` shows this.
+/// Checks that the upper bound of a percentile is not below the percentile, and that it is missing
+/// if and only if the percentile is marked with `~`.
 fn check_upper_bound(latencies: &Latencies, found: &mut Findings) {
     let (whole, label) = (latencies.whole, &latencies.whole.label);
     for column in &latencies.percentiles {

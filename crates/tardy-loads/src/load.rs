@@ -64,7 +64,9 @@ pub mod writeback;
 pub use info::{GuestNeeds, LoadInfo, Placement};
 pub use request::LoadRequest;
 pub use resolve::resolve_all;
+use tardy_core::units::Nanos;
 use tardy_machine::unsupported::Unsupported;
+use tardy_run::plan::LoadPlan;
 
 /// All loads, in the order of listing.
 pub const LOADS: &[&LoadInfo] = &[
@@ -119,6 +121,18 @@ pub fn find(name: &str) -> Option<&'static LoadInfo> {
         .find(|(old, _)| *old == name)
         .map_or(name, |(_, new)| new);
     LOADS.iter().copied().find(|info| info.name == name)
+}
+
+/// Returns how long `loads` must be allowed to stop, however little time there is. A killed load
+/// cannot stop the kernel's NFS server, which would then hold the load's files.
+#[must_use]
+pub fn shortest_stop(loads: &[LoadPlan]) -> Nanos {
+    loads
+        .iter()
+        .filter(|load| load.name == nfs_compile::INFO.name)
+        .map(|load| load.finish_limit)
+        .max()
+        .unwrap_or(Nanos::ZERO)
 }
 
 #[cfg(test)]

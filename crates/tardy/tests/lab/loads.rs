@@ -22,7 +22,7 @@ fn stress_kernel_runs_with_all_of_its_loads_in_guests_of_two_kernels() {
         "--memory",
         "1536",
     ];
-    let measured = ["--load", "stress-kernel", "--for", "15s"];
+    let measured = ["--load", "stress-kernel", "--for", "45s"];
     let variants = compared(&out, &[&survives[..], &kernels, &measured].concat());
     assert_eq!(variants.len(), 2);
     for variant in variants.keys() {

@@ -7,6 +7,7 @@ mod fleet;
 mod fuzz;
 mod golden;
 mod kernels;
+mod outcomes;
 mod package;
 #[cfg(test)]
 mod pages;

@@ -9,7 +9,7 @@ use clap::Args;
 
 use crate::failure::{Failure, Result, While};
 use crate::test::{self, Tools};
-use crate::{failure, program, table_page::TablePage, workspace};
+use crate::{failure, outcomes, program, table_page::TablePage, workspace};
 
 /// `cargo xtask prove`.
 #[derive(Debug, Args)]
@@ -91,6 +91,15 @@ const LANES: &[Lane] = &[
                 inject outside",
         except: "",
         run: mutants,
+    },
+    Lane {
+        name: "outcomes",
+        about: "an optimised and an unoptimised build give each claim of williams2002 the same outcome",
+        paths: "crates/tardy-papers crates/tardy-results/src/reproduce.rs \
+                crates/tardy-results/src/reproduce crates/tardy-lab crates/tardy-probes \
+                crates/tardy-loads",
+        except: "",
+        run: outcomes::run,
     },
     Lane {
         name: "golden",

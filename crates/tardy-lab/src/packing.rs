@@ -41,6 +41,9 @@ const LIBRARY_CACHE: &str = "/etc/ld.so.cache";
 /// The environment variable that tells include/tardy.h and tardy-app where their shared memory is.
 const CALLS: &[u8] = b"TARDY_APP";
 
+/// Programs that start another program, which no list of libraries names: both names.
+const STARTS_ANOTHER: [(&str, &str); 1] = [("gcc", "cc1")];
+
 /// Why a program cannot be packed.
 #[derive(Debug, thiserror::Error)]
 pub enum PackError {
@@ -62,6 +65,8 @@ pub enum PackError {
          or link the program with a RUNPATH (LD_LIBRARY_PATH is not used)"
     )]
     Libraries { path: PathBuf, message: String },
+    #[error("`{program}` does not print where its other programs are: {message}")]
+    Another { program: String, message: String },
     #[error("{0} has more than {INTERPRETERS_MAX} interpreters")]
     TooManyInterpreters(PathBuf),
     #[error("{0} is not a regular file, a folder, or a link to one")]
@@ -121,6 +126,49 @@ pub fn pack(
     })
 }
 
+/// Packs programs of PATH, so that a guest finds each in /bin.
+///
+/// # Errors
+/// Returns [`PackError`].
+pub fn pack_for_bin(
+    names: &[&str],
+    architecture: Architecture,
+) -> Result<Vec<AddedFile>, PackError> {
+    let mut packing = Packing {
+        architecture,
+        files: BTreeMap::new(),
+        has_calls: false,
+    };
+    for &name in names {
+        let found = find(name)?;
+        packing.add_to_bin(name, &found.canonicalize().map_err(at(&found))?)?;
+        // A compiler in /bin does not find the other program in its usual folder, but in PATH.
+        for (_, other) in STARTS_ANOTHER.iter().filter(|(first, _)| *first == name) {
+            let path = printed_path(name, &format!("-print-prog-name={other}"))?;
+            packing.add_to_bin(other, &path)?;
+        }
+    }
+    Ok(packing.files.into_values().collect())
+}
+
+/// Returns the path that `program` prints when it is started with `argument`.
+fn printed_path(program: &str, argument: &str) -> Result<PathBuf, PackError> {
+    let failed = |message: String| PackError::Another {
+        program: format!("{program} {argument}"),
+        message,
+    };
+    let output = Command::new(program)
+        .arg(argument)
+        .output()
+        .map_err(|error| failed(error.to_string()))?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let path = PathBuf::from(printed.trim());
+    if output.status.success() && path.is_absolute() {
+        return path.canonicalize().map_err(at(&path));
+    }
+    Err(failed(format!("it printed `{}`", printed.trim())))
+}
+
 struct Packing {
     architecture: Architecture,
     /// The files, by their paths in the guest.
@@ -129,6 +177,17 @@ struct Packing {
 }
 
 impl Packing {
+    /// Adds a program with its libraries, and names it `name` in /bin.
+    fn add_to_bin(&mut self, name: &str, program: &Path) -> Result<(), PackError> {
+        self.add_program(program, 0)?;
+        if let Some(file) = self.files.remove(&text(program)?) {
+            let path = format!("bin/{name}");
+            let key = format!("/{path}");
+            self.files.insert(key, AddedFile { path, ..file });
+        }
+        Ok(())
+    }
+
     /// Adds one file. The path that the file gets in the guest has no links and no `..`.
     fn add(&mut self, source: &Path) -> Result<(), PackError> {
         let metadata = regular_file::open(source)
@@ -347,6 +406,20 @@ mod tests {
             plain(Path::new("/usr/bin/.././lib/x")),
             Path::new("/usr/lib/x")
         );
+    }
+
+    #[test]
+    fn a_compiler_in_bin_comes_with_the_program_that_compiles() {
+        let host = Architecture::of_this_binary().unwrap();
+        let files = pack_for_bin(&["gcc", "sh"], host).unwrap();
+        let has_library = files.iter().any(|file| file.path.ends_with("libc.so.6"));
+        assert!(has_library, "{files:?}");
+        for name in ["bin/gcc", "bin/cc1", "bin/sh"] {
+            let file = files.iter().find(|file| file.path == name).unwrap();
+            assert!(file.executable, "{file:?}");
+        }
+        let refused = pack_for_bin(&["no-such-program-here"], host).unwrap_err();
+        assert!(matches!(refused, PackError::NotInPath(_)), "{refused}");
     }
 
     #[test]

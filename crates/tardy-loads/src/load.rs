@@ -61,10 +61,12 @@ pub mod worker;
 pub mod worker_process;
 pub mod writeback;
 
-pub use info::{LoadInfo, Placement};
+pub use info::{GuestNeeds, LoadInfo, Placement};
 pub use request::LoadRequest;
 pub use resolve::resolve_all;
+use tardy_core::units::Nanos;
 use tardy_machine::unsupported::Unsupported;
+use tardy_run::plan::LoadPlan;
 
 /// All loads, in the order of listing.
 pub const LOADS: &[&LoadInfo] = &[
@@ -104,6 +106,9 @@ pub const LOADS: &[&LoadInfo] = &[
     &operations::INFO,
 ];
 
+/// The loads for which a guest of the lab needs more than tardy.
+pub const GUEST_NEEDS: &[GuestNeeds] = &[nfs_compile::GUEST_NEEDS];
+
 /// Old names of loads, with the new ones. Requests may use the old names for one more minor
 /// version.
 pub const RENAMED: &[(&str, &str)] = &[("spin", "busy")];
@@ -116,6 +121,18 @@ pub fn find(name: &str) -> Option<&'static LoadInfo> {
         .find(|(old, _)| *old == name)
         .map_or(name, |(_, new)| new);
     LOADS.iter().copied().find(|info| info.name == name)
+}
+
+/// Returns how long `loads` must be allowed to stop, however little time there is. A killed load
+/// cannot stop the kernel's NFS server, which would then hold the load's files.
+#[must_use]
+pub fn shortest_stop(loads: &[LoadPlan]) -> Nanos {
+    loads
+        .iter()
+        .filter(|load| load.name == nfs_compile::INFO.name)
+        .map(|load| load.finish_limit)
+        .max()
+        .unwrap_or(Nanos::ZERO)
 }
 
 #[cfg(test)]

@@ -65,6 +65,9 @@ pub struct Experiment {
     /// Whether quick reproductions omit this experiment.
     #[serde(default)]
     pub is_only_full: bool,
+    /// Whether the experiment runs in the lab only, because its loads could harm this machine.
+    #[serde(default)]
+    pub is_only_lab: bool,
 }
 
 /// Time limits for a guest in which the experiment is as long as the paper's. The longest
@@ -72,8 +75,8 @@ pub struct Experiment {
 const GUEST_LIMITS: [&str; 4] = ["--time-limit", "60h", "--wall-limit", "10000h"];
 
 impl Experiment {
-    /// Returns the command without `--out`; `None` if the experiment cannot run at `place`, or if
-    /// quick reproductions leave it out.
+    /// Returns the command without `--out`; `None` if the experiment cannot or must not run at
+    /// `place`, or if quick reproductions leave it out.
     #[must_use]
     pub fn command(&self, place: Place, extent: Extent, replicas: u32) -> Option<Vec<String>> {
         let length = match extent {
@@ -87,7 +90,8 @@ impl Experiment {
                 .collect::<Vec<String>>()
         };
         let measured = self.arguments.iter().chain(length).cloned();
-        let is_left_out = self.is_only_full && extent == Extent::Quick;
+        let is_left_out = self.is_only_full && extent == Extent::Quick
+            || self.is_only_lab && place == Place::Local;
         if is_left_out || self.arguments.is_empty() && self.cost.is_none() {
             return None;
         }
@@ -234,6 +238,7 @@ mod tests {
             local: words(&["--explain=stacks"]),
             is_for_culprits: false,
             is_only_full: false,
+            is_only_lab: false,
         }
     }
 
@@ -280,6 +285,15 @@ mod tests {
         let is_there = |extent| long.command(Place::Lab, extent, 1).is_some();
         assert_eq!(
             (is_there(Extent::Quick), is_there(Extent::Full)),
+            (false, true)
+        );
+        let harmful = Experiment {
+            is_only_lab: true,
+            ..experiment()
+        };
+        let is_there = |place| harmful.command(place, Extent::Full, 1).is_some();
+        assert_eq!(
+            (is_there(Place::Local), is_there(Place::Lab)),
             (false, true)
         );
         let by_hand = Experiment {

@@ -62,6 +62,17 @@ pub struct LoadInfo {
     pub run: Run,
 }
 
+/// The files beside tardy that a guest of the lab needs for a load.
+#[derive(Debug)]
+pub struct GuestNeeds {
+    /// Name of the load.
+    pub load: &'static str,
+    /// Kernel modules.
+    pub modules: &'static [&'static str],
+    /// Programs of the host.
+    pub programs: &'static [&'static str],
+}
+
 /// Why a worker ended before it was asked to stop.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkError {

@@ -2,8 +2,11 @@
 //!
 //! The server is a program, not the kernel's own server. A program always ends when the load's PID
 //! namespace ends. Threads of the kernel's server would keep a network namespace alive that no
-//! process can reach. Server, mount and export are in separate mount and network namespaces of the
-//! worker.
+//! process can reach. Guests of the lab end with their measurement, so the worker uses
+//! [`kernel_server`] there. The mounts are in the worker's own mount namespace. The program and its
+//! client are also in the worker's own network namespace.
+
+mod kernel_server;
 
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
@@ -16,9 +19,10 @@ use tardy_run::parameter::{Kind, Parameter, Value};
 use tardy_sys::namespace::{self, Namespace};
 use tardy_sys::{clock, mount, private_folder, process, signal, socket};
 
+use self::kernel_server::KernelServer;
 use super::Unsupported;
 use super::allowance::{self, COMPILER_WRITES_A_CPU};
-use super::info::{ErrorContext, LoadInfo, Placement, Rights, Run, WorkError};
+use super::info::{ErrorContext, GuestNeeds, LoadInfo, Placement, Rights, Run, WorkError};
 use super::program::{self, Outcome};
 use super::resolution::Resolution;
 use super::worker::Worker;
@@ -53,10 +57,20 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Plain(run),
 };
 
+/// What a guest of the lab gets for this load from the host and from the kernel's package.
+pub const GUEST_NEEDS: GuestNeeds = GuestNeeds {
+    load: INFO.name,
+    modules: &["nfsd", "nfsv4"],
+    programs: &["make", "sh", "rm", "gcc", "as"],
+};
+
 /// Memory that one compiler process takes for the load's small files, and memory of the server, in
 /// bytes. Measurements showed 40 MiB and 120 MiB; the constants are rounded up.
 const JOB_BYTES: u64 = 64 << 20;
 const SERVER_BYTES: u64 = 256 << 20;
+/// Memory of the kernel's server, in bytes. Each thread has pages for a request and a reply of up
+/// to 1 MiB (RPCSVC_MAXPAYLOAD in include/linux/sunrpc/svc.h of Linux).
+const KERNEL_SERVER_BYTES: u64 = (2 * kernel_server::THREADS) << 20;
 /// Space for a C file with its object, and for the server's data, in bytes.
 const FILE_BYTES: u64 = 64 << 10;
 const STATE_BYTES: u64 = 16 << 20;
@@ -69,11 +83,14 @@ const FINISH_LIMIT: Nanos = Nanos::from_secs(30);
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     resolution.needs_superuser("mount in the load's own namespace")?;
     needs_client(resolution)?;
-    for (program, package) in [
-        ("ganesha.nfsd", "nfs-ganesha-vfs"),
-        ("make", "make"),
-        ("gcc", "gcc"),
-    ] {
+    let server_bytes = if kernel_server::is_for(&resolution.host.proc) {
+        kernel_server::check(&resolution.host.proc)?;
+        KERNEL_SERVER_BYTES
+    } else {
+        resolution.needs_program("ganesha.nfsd", "nfs-ganesha-vfs")?;
+        SERVER_BYTES
+    };
+    for (program, package) in [("make", "make"), ("gcc", "gcc")] {
         resolution.needs_program(program, package)?;
     }
     let cpus = resolution.plan.cpus.len() as u64;
@@ -85,7 +102,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let share = resolution.share;
     let jobs = resolution.fit_within(
         "jobs",
-        share.memory.saturating_sub(SERVER_BYTES) / JOB_BYTES,
+        share.memory.saturating_sub(server_bytes) / JOB_BYTES,
         "memory",
     )?;
     let files = resolution.fit_within(
@@ -93,7 +110,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
         share.disk.saturating_sub(STATE_BYTES) / FILE_BYTES,
         "disk",
     )?;
-    resolution.plan.budget.memory = SERVER_BYTES + jobs * JOB_BYTES;
+    resolution.plan.budget.memory = server_bytes + jobs * JOB_BYTES;
     resolution.plan.budget.disk = STATE_BYTES + files * FILE_BYTES;
     // The server has a few dozen threads.
     resolution.plan.budget.processes = (4 * jobs + 100).min(share.processes);
@@ -105,15 +122,11 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
 
 /// Checks that the kernel has an NFS client, built in or as a module that a mount loads.
 fn needs_client(resolution: &Resolution<'_>) -> Result<(), Unsupported> {
-    let read =
-        |name: &str| std::fs::read_to_string(resolution.host.proc.join(name)).unwrap_or_default();
-    if read("filesystems")
-        .lines()
-        .any(|line| line.split_whitespace().next_back() == Some("nfs4"))
-    {
+    let proc = &resolution.host.proc;
+    if has_file_system(proc, "nfs4") {
         return Ok(());
     }
-    let release = read("sys/kernel/osrelease");
+    let release = std::fs::read_to_string(proc.join("sys/kernel/osrelease")).unwrap_or_default();
     let modules = Path::new("/lib/modules")
         .join(release.trim())
         .join("kernel/fs/nfs");
@@ -130,37 +143,66 @@ fn needs_client(resolution: &Resolution<'_>) -> Result<(), Unsupported> {
     ))
 }
 
+/// Returns whether the running kernel has this type of file system.
+fn has_file_system(proc: &Path, kind: &str) -> bool {
+    std::fs::read_to_string(proc.join("filesystems"))
+        .unwrap_or_default()
+        .lines()
+        .any(|line| line.split_whitespace().next_back() == Some(kind))
+}
+
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
     namespace::unshare(Namespace::Mounts).doing("make a mount namespace")?;
     mount::make_all_private().doing("keep the mounts private to the namespace")?;
-    namespace::unshare(Namespace::Network).doing("make a network namespace")?;
+    let has_kernel_server = kernel_server::is_for(Path::new("/proc"));
+    if !has_kernel_server {
+        namespace::unshare(Namespace::Network).doing("make a network namespace")?;
+    }
     socket::switch_loopback_on().doing("switch the loopback interface on")?;
     let scratch = super::scratch::own_folder(worker)?;
+    let export = scratch.join("export");
+    std::fs::create_dir_all(&export).doing("make the server's folder")?;
+    let result = if has_kernel_server {
+        with_kernel_server(worker, &scratch, &export)
+    } else {
+        with_program(worker, &scratch)
+    };
+    let removed = std::fs::remove_dir_all(&scratch).doing("remove the scratch folder");
+    result.and(removed)
+}
+
+fn with_kernel_server(worker: &mut Worker, scratch: &Path, export: &Path) -> Result<(), WorkError> {
+    let server = KernelServer::start(scratch, export)?;
+    let result = over_mount(worker, scratch, "127.0.0.1:/");
+    result.and(server.stop())
+}
+
+fn with_program(worker: &mut Worker, scratch: &Path) -> Result<(), WorkError> {
     // If the server saw the machine's /run, it would find the socket of the message bus there and
     // register at the bus.
     mount::mount("none", Path::new("/run"), "tmpfs", "size=1m")
         .doing("hide /run from the server")?;
-    let server = start_server(&scratch)?;
-    let result = with_server(worker, &scratch, server);
+    let server = start_server(scratch)?;
+    let result = match wait_for_server(worker, scratch, server) {
+        Ok(true) => over_mount(worker, scratch, "127.0.0.1:/export"),
+        other => other.map(drop),
+    };
     // TERM instead of KILL, because the server must close its files before they are removed.
     let _ = process::kill(server, signal::TERMINATE);
     end_server(server);
-    std::fs::remove_dir_all(&scratch).doing("remove the scratch folder")?;
     result
 }
 
-fn with_server(worker: &mut Worker, scratch: &Path, server: i32) -> Result<(), WorkError> {
-    if !wait_for_server(worker, scratch, server)? {
-        return Ok(());
-    }
+/// Mounts `source` and compiles there.
+fn over_mount(worker: &mut Worker, scratch: &Path, source: &str) -> Result<(), WorkError> {
     let target = scratch.join("mount");
     std::fs::create_dir_all(&target).doing("make the folder for the mount")?;
     // `soft` makes operations fail instead of waiting forever for a killed server; nfs(5).
     let options = format!(
-        "vers=4.1,addr=127.0.0.1,clientaddr=127.0.0.1,port={PORT},proto=tcp,soft,timeo=20,\
-         retrans=2"
+        "vers=4.1,addr=127.0.0.1,clientaddr=127.0.0.1,port={PORT},proto=tcp,sec=sys,soft,\
+         timeo=20,retrans=2"
     );
-    mount::mount("127.0.0.1:/export", &target, "nfs4", &options)
+    mount::mount(source, &target, "nfs4", &options)
         .doing("mount the export (is the module nfsv4 available?)")?;
     let result = compile(worker, &target);
     mount::unmount(&target, false)
@@ -184,9 +226,7 @@ fn configuration(scratch: &Path) -> String {
 }
 
 fn start_server(scratch: &Path) -> Result<i32, WorkError> {
-    for name in ["export", "recovery"] {
-        std::fs::create_dir_all(scratch.join(name)).doing("make the server's folders")?;
-    }
+    std::fs::create_dir_all(scratch.join("recovery")).doing("make the server's folder")?;
     let file = scratch.join("server.conf");
     let written = private_folder::create_file(&file)
         .and_then(|mut file| file.write_all(configuration(scratch).as_bytes()));
@@ -281,7 +321,7 @@ fn write_sources(folder: &Path, files: u64) -> std::io::Result<()> {
         .map(|index| PathBuf::from(format!("file{index}")))
         .collect();
     for name in &names {
-        let functions: String = (0..40)
+        let functions: String = (0..8)
             .map(|index| {
                 format!(
                     "int step{index}(int *data, int count) {{ int sum = {index}; for (int at = 0; \
@@ -298,8 +338,10 @@ fn write_sources(folder: &Path, files: u64) -> std::io::Result<()> {
         .iter()
         .map(|name| name.with_extension("o").display().to_string())
         .collect();
+    // `-nostdinc`, because guests have no headers.
     let rules = format!(
-        "all: {objects}\n%.o: %.c\n\t@echo CC $@; gcc -O2 -c -o $@ $<\nclean:\n\t@rm -f *.o\n",
+        "all: {objects}\n%.o: %.c\n\t@gcc -nostdinc -O2 -c -o $@ $< && echo CC $@\nclean:\n\t@rm -f \
+         *.o\n",
         objects = objects.join(" ")
     );
     std::fs::write(folder.join("Makefile"), rules)

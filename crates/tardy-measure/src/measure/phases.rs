@@ -9,7 +9,8 @@
 //!
 //! Loads that still exist 5 s after their phase's end are abandoned, but only after their guardian
 //! had a chance to answer. So no load is abandoned merely because the host paused this virtual
-//! machine for a while.
+//! machine for a while. A load that only it can stop (`load::shortest_stop`) gets its own limit
+//! instead of these two, and the next phase then starts late.
 //!
 //! A load's recorded working time ends when the load sees the request to stop. The load's worker
 //! then undoes its changes and sleeps until the probes are disarmed. On a kernel without
@@ -17,6 +18,7 @@
 //! measuring threads wait for one another before they release resources.
 
 use tardy_core::units::Nanos;
+use tardy_loads::load;
 use tardy_run::plan::PhasePlan;
 use tardy_run::record::PhaseRecord;
 
@@ -222,7 +224,9 @@ impl Timeline {
     /// Returns the time at which the tool abandons loads that it asked to stop but that still
     /// exist.
     fn stuck(&self) -> Nanos {
-        self.end_of_current().max(self.asked) + STUCK
+        let loads = self.plans.get(self.current).map(|plan| &plan.loads[..]);
+        let limit = STUCK.max(loads.map_or(Nanos::ZERO, load::shortest_stop));
+        self.end_of_current().max(self.asked) + limit
     }
 
     fn end_of_last(&self) -> Nanos {

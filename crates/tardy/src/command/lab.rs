@@ -10,6 +10,7 @@ mod ensemble;
 mod fetch;
 mod hunt;
 mod list;
+mod load_files;
 mod progress;
 mod request;
 mod run;

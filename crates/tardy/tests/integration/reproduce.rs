@@ -519,7 +519,7 @@ fn the_work_of_each_load_is_that_of_the_run_that_did_least() {
             load_work,
             ..MadeRun::new(vec![vec![10_000; 1000]])
         };
-        write_run(&place, "williams-realfeel", mode, &run);
+        write_run(&place, "williams-stress-kernel", mode, &run);
     }
     let words = "reproduce williams2002 --on lab --quick --out out --report-only --quiet";
     let text = place.tardy(words).ends_with(0).stdout;

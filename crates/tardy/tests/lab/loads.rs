@@ -2,7 +2,41 @@
 
 use std::process::Command;
 
-use super::{REAL_TIME, compared, lab, lab_is_there, samples};
+use tardy_run::folder;
+
+use super::{REAL_TIME, STOCK, compared, lab, lab_is_there, samples};
+
+/// The guest gets the server's modules from the kernel's package, and the compiler from this
+/// machine. The load works only on its NFS mount, so counted work is files compiled over NFS.
+#[test]
+fn stress_kernel_runs_with_all_of_its_loads_in_guests_of_two_kernels() {
+    if !lab_is_there("stress-kernel in a guest", false) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let kernels = ["--kernel", STOCK, "--kernel", REAL_TIME];
+    let survives = [
+        "--cmdline",
+        "sysctl.kernel.panic_on_oops=0",
+        "--memory",
+        "1536",
+    ];
+    let measured = ["--load", "stress-kernel", "--for", "45s"];
+    let variants = compared(&out, &[&survives[..], &kernels, &measured].concat());
+    assert_eq!(variants.len(), 2);
+    for variant in variants.keys() {
+        let run = out.join(variant).join("replica-000");
+        let record = folder::open(&run).unwrap();
+        for load in ["nfs-compile", "ttcp", "fifos-mmap", "fpu", "fs", "crashme"] {
+            let of_load = record.load_work.iter().filter(|work| work.load == load);
+            let (done, failed) = of_load.fold((0, 0), |(done, failed), work| {
+                (done + work.operations, failed + work.errors)
+            });
+            assert!(done > 0 && failed == 0, "{variant}: {load} {done} {failed}");
+        }
+    }
+}
 
 #[test]
 fn loads_run_beside_a_program_of_the_users_own_and_one_that_is_unknown_is_refused_before_a_boot() {

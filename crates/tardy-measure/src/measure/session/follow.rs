@@ -4,6 +4,7 @@ use std::os::fd::AsFd;
 
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
+use tardy_loads::load;
 use tardy_machine::cpu_time::CpuTimes;
 use tardy_machine::root::Root;
 use tardy_probes::probe::{self, Cycles};
@@ -360,7 +361,7 @@ impl Follower {
         if !self.loads.are_gone() {
             self.finish(phase, LAST_LIMIT);
         }
-        self.wait_for_loads(STUCK)?;
+        self.wait_for_loads(STUCK.max(self.shortest_stop(phase)))?;
         self.give_up_loads()
     }
 
@@ -390,9 +391,15 @@ impl Follower {
         Ok(())
     }
 
+    fn shortest_stop(&self, phase: usize) -> Nanos {
+        let plan = self.armed.record.plan.phases.get(phase);
+        plan.map_or(Nanos::ZERO, |plan| load::shortest_stop(&plan.loads))
+    }
+
     /// Asks the loads of a phase to stop. After the time `within`, the guardian kills those that
     /// still exist.
     fn finish(&mut self, phase: usize, within: Nanos) {
+        let within = within.max(self.shortest_stop(phase));
         self.loads.ask(phase, Nanos(clock::monotonic()));
         if self.loads.is_lost() {
             return;

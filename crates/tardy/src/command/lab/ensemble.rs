@@ -22,6 +22,7 @@ use tardy_results::summary::summarize::summarize;
 use tardy_run::request::Request;
 use tardy_sys::regular_file;
 
+use super::load_files::LoadFiles;
 use super::progress::Progress;
 use super::request;
 use super::setting::{LabError, Setting};
@@ -114,7 +115,13 @@ pub(super) fn run_task(
     out: &Path,
 ) -> Result<Vec<Outcome>, LabError> {
     check_modules(variants, measure)?;
-    let modules = modules_of_variants(setting, variants, measure)?;
+    let has_loads = matches!(task, Task::Measure(_)) || measure.program.is_some();
+    let needs = if has_loads {
+        LoadFiles::of(setting, variants, &request::loads(measure)?)
+    } else {
+        LoadFiles::default()
+    };
+    let modules = modules_of_variants(setting, variants, measure, &needs)?;
     let loaded = lines_of_modules(&modules)?;
     let scenario = request::scenario_file(measure)
         .map(std::fs::read_to_string)
@@ -152,6 +159,7 @@ pub(super) fn run_task(
             .add
             .iter()
             .map(|add| add.0.clone())
+            .chain(needs.programs.iter().cloned())
             .chain(modules)
             .chain(module)
             .collect()
@@ -233,12 +241,14 @@ fn modules_of_variants(
     setting: &Setting,
     variants: &[Variant],
     measure: &MeasureArguments,
+    needs: &LoadFiles,
 ) -> Result<BTreeMap<String, Vec<LoadedModule>>, LabError> {
     let names: Vec<&str> = measure
         .module
         .iter()
         .filter(|module| module.file.is_none())
         .map(|module| module.name.as_str())
+        .chain(needs.modules.iter().copied())
         .collect();
     let plain = |name: &str| name.replace('-', "_");
     let of = |variant: &Variant| -> Result<_, LabError> {

@@ -41,6 +41,15 @@ pub(super) fn task(measure: &MeasureArguments) -> Result<Task, LabError> {
             arguments: measure.arguments.clone(),
         }));
     }
+    let request = measured(measure)?;
+    Ok(Task::Measure(Box::new(match scenario_file(measure) {
+        Some(_) => of_scenario(request),
+        None => request,
+    })))
+}
+
+/// Returns the request to measure, as if this machine would measure.
+fn measured(measure: &MeasureArguments) -> Result<Request, LabError> {
     let nothing_said = measure.length.is_none()
         && measure.cycles.is_none()
         && measure.load.is_empty()
@@ -54,11 +63,24 @@ pub(super) fn task(measure: &MeasureArguments) -> Result<Task, LabError> {
         seed: Some(measure.seed),
         ..Request::default()
     };
-    let request = read(asked, &measure.arguments)?;
-    Ok(Task::Measure(Box::new(match scenario_file(measure) {
-        Some(_) => of_scenario(request),
-        None => request,
-    })))
+    read(asked, &measure.arguments)
+}
+
+/// Returns the loads of the guests of a run, with the loads of lists instead of the lists.
+pub(super) fn loads(measure: &MeasureArguments) -> Result<Vec<LoadRequest>, LabError> {
+    let texts = if measure.program.is_some() {
+        measure.load.clone()
+    } else {
+        let request = measured(measure)?;
+        let scenario =
+            request::scenario(&request).map_err(|error| LabError::Usage(error.to_string()))?;
+        let phases = scenario.phases.into_iter();
+        phases.flat_map(|phase| phase.loads).collect()
+    };
+    let parsed: Result<Vec<Vec<LoadRequest>>, _> =
+        texts.iter().map(|text| LoadRequest::parse(text)).collect();
+    let parsed = parsed.map_err(|error| LabError::Usage(format!("--load: {error}")))?;
+    Ok(parsed.into_iter().flatten().collect())
 }
 
 /// Returns the request, changed so that the guest follows the scenario file that is part of its

@@ -94,7 +94,7 @@ const LANES: &[Lane] = &[
     },
     Lane {
         name: "outcomes",
-        about: "an optimised and an unoptimised build give each claim of williams2002 the same outcome",
+        about: "a fast and a small build give every claim of the papers the same outcome",
         paths: "crates/tardy-papers crates/tardy-results/src/reproduce.rs \
                 crates/tardy-results/src/reproduce crates/tardy-lab crates/tardy-probes \
                 crates/tardy-loads",

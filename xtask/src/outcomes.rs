@@ -12,12 +12,12 @@ use serde_json::Value;
 use crate::failure::{Failure, Result, While};
 use crate::{program, workspace};
 
-/// The builds, with the value of `opt-level` for each.
-const BUILDS: [(&str, &str); 2] = [("fast", "3"), ("small", "'s'")];
+/// The builds, by their cargo profiles: that of the README, and that of released binaries.
+const PROFILES: [&str; 2] = ["release", "dist"];
 
 pub(crate) fn run() -> Result<()> {
-    let [fast, small] = BUILDS.map(|(name, level)| outcomes(name, level));
-    let differences = differences(&fast?, &small?);
+    let [release, dist] = PROFILES.map(outcomes);
+    let differences = differences(&release?, &dist?);
     if differences.is_empty() {
         return Ok(());
     }
@@ -28,10 +28,9 @@ pub(crate) fn run() -> Result<()> {
 }
 
 /// Reproduces the papers with one build, and returns the outcome of each claim.
-fn outcomes(name: &str, level: &str) -> Result<BTreeMap<String, String>> {
-    let level = format!("profile.release.opt-level={level}");
-    let tardy = workspace::build(&["--release", "--package", "tardy", "--config", &level])?;
-    let out = workspace::target_folder()?.join("outcomes").join(name);
+fn outcomes(profile: &str) -> Result<BTreeMap<String, String>> {
+    let tardy = workspace::build(&["--profile", profile, "--package", "tardy"])?;
+    let out = workspace::target_folder()?.join("outcomes").join(profile);
     if out.exists() {
         std::fs::remove_dir_all(&out).while_doing(|| format!("removing {}", out.display()))?;
     }
@@ -55,18 +54,16 @@ fn read(found: &Value) -> Option<BTreeMap<String, String>> {
 }
 
 /// Returns a line for each claim whose outcomes differ.
-fn differences(fast: &BTreeMap<String, String>, small: &BTreeMap<String, String>) -> Vec<String> {
-    let names = fast.keys().chain(small.keys());
+fn differences(release: &BTreeMap<String, String>, dist: &BTreeMap<String, String>) -> Vec<String> {
+    let names = release.keys().chain(dist.keys());
     let names: std::collections::BTreeSet<&String> = names.collect();
     let none = "no claim".to_owned();
     let outcome = |of: &BTreeMap<String, String>, name| of.get(name).unwrap_or(&none).clone();
     names
         .into_iter()
-        .map(|name| (name, outcome(fast, name), outcome(small, name)))
+        .map(|name| (name, outcome(release, name), outcome(dist, name)))
         .filter(|(_, one, other)| one != other)
-        .map(|(name, one, other)| {
-            format!("{name}: {one} in the fast build, {other} in the small build")
-        })
+        .map(|(name, one, other)| format!("{name}: {one} with release, {other} with dist"))
         .collect()
 }
 
@@ -86,7 +83,7 @@ mod tests {
         assert_eq!(differences(&of("holds"), &of("holds")), [""; 0]);
         assert_eq!(
             differences(&of("holds"), &of("does-not-hold")),
-            ["a: holds in the fast build, does-not-hold in the small build"]
+            ["a: holds with release, does-not-hold with dist"]
         );
         assert_eq!(read(&json!({"papers": []})), None);
     }

@@ -94,7 +94,7 @@ const LANES: &[Lane] = &[
     },
     Lane {
         name: "outcomes",
-        about: "a fast and a small build give every claim of the papers the same outcome",
+        about: "builds with the profiles release and dist give every claim of the papers the same outcome",
         paths: "crates/tardy-papers crates/tardy-results/src/reproduce.rs \
                 crates/tardy-results/src/reproduce crates/tardy-lab crates/tardy-probes \
                 crates/tardy-loads",

@@ -17,6 +17,8 @@ const MUTANTS: usize = 1;
 /// Range from which the number of rounds of the loop in the longer function is drawn. A round has
 /// two instructions.
 const ROUNDS: std::ops::Range<u64> = 1000..4000;
+/// Quantiles whose samples execute a function that is lengthened.
+const QUANTILES: [&str; 4] = ["0.02", "0.25", "0.75", "0.98"];
 /// The function of the module that contains the loop.
 const LENGTHENED: &str = "tardy_lengthen [tardy_inject]";
 
@@ -148,6 +150,20 @@ fn added(row: &Value) -> (i64, i64) {
     (calls, ns)
 }
 
+/// Returns the functions that the base executed once, and that a module can name.
+fn called_once(path: &Value) -> Vec<&str> {
+    path["functions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|row| {
+            number(&row["base_calls"]) == 1 && !row["callers"].as_array().unwrap().is_empty()
+        })
+        .map(|row| row["function"].as_str().unwrap())
+        .filter(|name| !name.contains(['(', ' ']))
+        .collect()
+}
+
 /// Guests of one kernel, in each of which one function may be longer.
 struct Mutants<'a> {
     folder: &'a Path,
@@ -176,22 +192,19 @@ impl Mutants<'_> {
         output.status.success().then(|| out.join(self.variant))
     }
 
-    /// Draws random functions on the path of the median sample, and lengthens one function per
+    /// Draws random functions on the path of almost every sample, and lengthens one function per
     /// guest. Checks that the comparison names this function first, with its length.
     fn find(&self, wanted: usize, random: &mut Pcg64) {
         let median = ["--quantiles", "0.5"];
         let plain = self.measured("plain", None).unwrap();
         let path = compared(&plain, &plain, &median);
-        let mut names: Vec<&str> = path["functions"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter(|row| {
-                number(&row["base_calls"]) == 1 && !row["callers"].as_array().unwrap().is_empty()
-            })
-            .map(|row| row["function"].as_str().unwrap())
-            .filter(|name| !name.contains(['(', ' ']))
-            .collect();
+        // If only some samples executed the longer function, the median could be another sample.
+        let paths = QUANTILES.map(|quantile| compared(&plain, &plain, &["--quantiles", quantile]));
+        let mut names: Vec<&str> = called_once(&path);
+        for other in &paths {
+            let others = called_once(other);
+            names.retain(|name| others.contains(name));
+        }
         names.sort_unstable();
         names.shuffle(random);
         // Time that a call of the loop's function takes, apart from the rounds of the loop.

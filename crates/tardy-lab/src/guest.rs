@@ -131,10 +131,7 @@ fn try_run() -> io::Result<()> {
             "the first process has no real-time priority: {error}"
         ));
     }
-    let missing = job
-        .modules
-        .iter()
-        .find_map(|module| system::load_module(module).err());
+    let mut missing = load_modules(&job.modules);
     if let Err(error) = page_list::empty() {
         remarks.push(format!(
             "the CPU's list of free pages could not be emptied: {error}"
@@ -146,6 +143,10 @@ fn try_run() -> io::Result<()> {
         Task::Pause => pause::pause_for_job()?,
         _ => job,
     };
+    if !job.late_modules.is_empty() {
+        missing = missing.or_else(|| load_modules(&job.late_modules));
+        std::thread::sleep(job.settle.to_std());
+    }
     if let Some(scenario) = &job.scenario {
         std::fs::write(SCENARIO_PATH, scenario)?;
     }
@@ -194,6 +195,13 @@ fn try_run() -> io::Result<()> {
         remarks,
     };
     hand_out::hand_out(&report)
+}
+
+/// Loads modules, and returns the error of the first module that cannot be loaded.
+fn load_modules(modules: &[String]) -> Option<String> {
+    modules
+        .iter()
+        .find_map(|module| system::load_module(module).err())
 }
 
 /// Starts the program and its companion processes, and reaps children until the program has ended

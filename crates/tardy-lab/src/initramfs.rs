@@ -121,6 +121,7 @@ mod tests {
             settle: Nanos::ZERO,
             time_limit,
             modules: vec![],
+            late_modules: vec![],
             loads: vec![],
             injection: None,
             hand_out_symbols: false,

@@ -84,6 +84,7 @@ pub fn boot_once(
         settle: Nanos::ZERO,
         time_limit: Nanos::from_secs(10),
         modules: Vec::new(),
+        late_modules: Vec::new(),
         loads: Vec::new(),
         injection: None,
         hand_out_symbols: false,

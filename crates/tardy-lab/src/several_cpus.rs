@@ -139,6 +139,7 @@ pub fn start(guest: Guest<'_>, arguments: &[&str]) -> Result<GuestProcess, Guest
         task: Task::Run(program),
         settle: Nanos::ZERO,
         time_limit: guest.time_limit,
+        late_modules: Vec::new(),
         modules: modules
             .iter()
             .map(|module| format!("/{}", module.path))

@@ -398,6 +398,7 @@ impl AnsweringGuest {
             settle: Nanos::ZERO,
             time_limit: Nanos::from_secs(3600),
             modules: Vec::new(),
+            late_modules: Vec::new(),
             loads: Vec::new(),
             injection: None,
             hand_out_symbols: false,

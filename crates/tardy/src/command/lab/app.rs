@@ -75,6 +75,7 @@ pub(super) fn run(arguments: &AppArguments) -> Result<Exit, LabError> {
         settle: SETTLE,
         time_limit: arguments.time_limit,
         modules: Vec::new(),
+        late_modules: Vec::new(),
         loads: match judged_by {
             JudgedBy::Attach => loads_of(load),
             JudgedBy::Calls => Vec::new(),

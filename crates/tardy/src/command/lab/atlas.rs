@@ -112,6 +112,7 @@ pub(in crate::command) fn make(
         settle: SETTLE,
         time_limit: arguments.time_limit,
         modules: Vec::new(),
+        late_modules: Vec::new(),
         loads: Vec::new(),
         injection: None,
         hand_out_symbols: false,

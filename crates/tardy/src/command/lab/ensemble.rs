@@ -121,8 +121,11 @@ pub(super) fn run_task(
     } else {
         LoadFiles::default()
     };
-    let modules = modules_of_variants(setting, variants, measure, &needs)?;
-    let loaded = lines_of_modules(&modules)?;
+    let modules = modules_of_variants(setting, variants, measure, &needs.modules)?;
+    let asked = modules_of_variants(setting, variants, measure, &[])?;
+    let (lines, asked) = (lines_of_modules(&modules)?, lines_of_modules(&asked)?);
+    let (asked, of_loads): (Vec<_>, Vec<_>) =
+        lines.into_iter().partition(|line| asked.contains(line));
     let scenario = request::scenario_file(measure)
         .map(std::fs::read_to_string)
         .transpose()
@@ -132,7 +135,8 @@ pub(super) fn run_task(
         task: of_replica(task, replica),
         settle: SETTLE,
         time_limit: measure.time_limit,
-        modules: loaded
+        late_modules: of_loads.clone(),
+        modules: asked
             .iter()
             .cloned()
             .chain(measure.inject.iter().map(|_| MODULE_PATH.to_owned()))
@@ -236,19 +240,20 @@ impl LoadedModule {
     }
 }
 
-/// Returns, by the name of each variant, its modules in the order in which the guest loads them.
+/// Returns, by the name of each variant, the modules that --module and loads ask for, with the
+/// modules that these need, in the order in which the guest loads them.
 fn modules_of_variants(
     setting: &Setting,
     variants: &[Variant],
     measure: &MeasureArguments,
-    needs: &LoadFiles,
+    of_loads: &[&str],
 ) -> Result<BTreeMap<String, Vec<LoadedModule>>, LabError> {
     let names: Vec<&str> = measure
         .module
         .iter()
         .filter(|module| module.file.is_none())
         .map(|module| module.name.as_str())
-        .chain(needs.modules.iter().copied())
+        .chain(of_loads.iter().copied())
         .collect();
     let plain = |name: &str| name.replace('-', "_");
     let of = |variant: &Variant| -> Result<_, LabError> {

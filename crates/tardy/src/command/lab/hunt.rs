@@ -96,6 +96,7 @@ pub(super) fn run(arguments: &HuntArguments) -> Result<Exit, LabError> {
         settle: SETTLE,
         time_limit: TIME_LIMIT,
         modules: Vec::new(),
+        late_modules: Vec::new(),
         loads: Vec::new(),
         injection: None,
         hand_out_symbols: false,

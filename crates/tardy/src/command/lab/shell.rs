@@ -38,6 +38,7 @@ pub(super) fn shell(arguments: &ShellArguments) -> Result<Exit, LabError> {
         settle: Nanos::ZERO,
         time_limit: Nanos::ZERO,
         modules: Vec::new(),
+        late_modules: Vec::new(),
         loads: Vec::new(),
         injection: None,
         hand_out_symbols: false,

@@ -14,6 +14,9 @@ use super::guest_job::Ending;
 
 /// Number of the console's last lines that are shown together with a failure.
 const TAIL_LINES: usize = 12;
+/// QEMU's assertion when a resumed machine had executed more than 2^31 instructions. QEMU keeps the
+/// number of instructions since the last event in an int (replay/replay-internal.c of 7.2).
+const LONG_BOOT: &str = "replay_advance_current_icount";
 
 /// Text that the first process writes to the console when it fails.
 pub(super) const GUEST_FAILED: &str = "tardy: the guest failed: ";
@@ -139,6 +142,11 @@ impl fmt::Display for Cause {
             ),
             Self::Guest(words) => write!(formatter, "{words}"),
             Self::Torn(why) => write!(formatter, "{why}: run it again"),
+            Self::Qemu(words) if words.contains(LONG_BOOT) => write!(
+                formatter,
+                "QEMU cannot resume a guest that has executed more than 2^31 instructions before \
+                 its snapshot: leave out --snapshots, or load fewer modules"
+            ),
             Self::Qemu(words) => write!(formatter, "QEMU gave up: {words}"),
             Self::Program { ending, stderr } => {
                 match ending {
@@ -305,6 +313,19 @@ mod tests {
         let tail = tail(&text);
         assert_eq!(tail.len(), TAIL_LINES);
         assert_eq!(tail.last().unwrap(), "[2Jline 39");
+    }
+
+    #[test]
+    fn an_assertion_of_qemu_is_explained() {
+        let words = "../../replay/replay-internal.c:248: replay_advance_current_icount: Assertion \
+                     `diff >= 0' failed.";
+        let said = Cause::Qemu(words.to_owned()).to_string();
+        assert!(said.contains("leave out --snapshots"), "{said}");
+        assert!(
+            Cause::Qemu("no memory".into())
+                .to_string()
+                .contains("no memory")
+        );
     }
 
     #[test]

@@ -73,8 +73,8 @@ pub struct WakeUpTally {
     index: KindIndex,
     /// Maximum number of rows for single threads.
     rows_max: usize,
-    /// Memory budgets of the distributions: of latencies, and of their parts.
-    budgets: (Budget, Budget),
+    /// Memory budget of each distribution.
+    budget: Budget,
     all: Histogram,
     clocks: BTreeMap<TimerClock, u64>,
     /// The worst wake-ups so far, in any order, and some others.
@@ -92,7 +92,7 @@ impl WakeUpTally {
             rows: Vec::new(),
             index: KindIndex::default(),
             rows_max: usize::MAX,
-            budgets: (Budget::ANALYSIS, Budget::RECORDER),
+            budget: Budget::RECORDER,
             all: Histogram::new(Budget::ANALYSIS),
             clocks: BTreeMap::new(),
             worst: Vec::new(),
@@ -106,7 +106,7 @@ impl WakeUpTally {
     pub fn bounded(self) -> Self {
         Self {
             rows_max: ROWS_MAX,
-            budgets: (BOUNDED, BOUNDED),
+            budget: BOUNDED,
             ..self
         }
     }
@@ -149,14 +149,13 @@ impl WakeUpTally {
         if let Some(place) = self.index.get(thread, &kind) {
             return place;
         }
-        let (of_latencies, of_parts) = self.budgets;
         let place = self.rows.len();
         self.index.insert(thread, &kind, place);
         self.rows.push(TallyRow {
             thread,
             kind,
-            lateness: Histogram::new(of_latencies),
-            parts: std::array::from_fn(|_| Histogram::new(of_parts)),
+            lateness: Histogram::new(self.budget),
+            parts: std::array::from_fn(|_| Histogram::new(self.budget)),
             misses: 0,
             unseen: 0,
         });

@@ -57,7 +57,7 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Plain(run),
 };
 
-/// What a guest of the lab gets for this load from the host and from the kernel's package.
+/// The kernel modules and the host's programs that this load needs in a guest of the lab.
 pub const GUEST_NEEDS: GuestNeeds = GuestNeeds {
     load: INFO.name,
     modules: &["nfsd", "nfsv4"],

@@ -70,8 +70,9 @@ struct WatchedThread {
 }
 
 impl Watchdog {
-    /// Watches `threads` from a thread on the housekeeping CPUs. This thread waits at `line` too:
-    /// if a probe never sleeps, the thread that prepares the run may never tell it the start.
+    /// Watches `threads` from a thread on the housekeeping CPUs. This thread learns the start by
+    /// waiting at `line` itself, because a probe that never sleeps can keep every other thread of
+    /// the tool from running.
     pub(super) fn start(
         threads: &[MeasuringThread],
         plan: &Plan,

@@ -133,7 +133,8 @@ fn cache_lines(export: &Path) -> [(&'static str, String); 3] {
     ]
 }
 
-/// Writes a word as the caches read it, whatever bytes it has (qword_get in net/sunrpc/cache.c).
+/// Returns a word in the caches' hexadecimal notation, which can contain any byte (qword_get in
+/// net/sunrpc/cache.c).
 fn in_hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().fold("\\x".to_owned(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

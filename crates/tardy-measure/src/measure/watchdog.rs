@@ -7,13 +7,13 @@
 //! If the watchdog itself cannot run, RLIMIT_RTTIME protects the machine.
 //!
 //! A check takes about 20 us, and would delay a sample that is due at the same time on the same
-//! CPU. Checks are therefore halfway between two due times, and there are none before the run's end
-//! if no probe is checked.
+//! CPU. Checks are therefore in the middle of the longest interval between due times, and there are
+//! none before the run's end if no probe is checked.
 //!
 //! After the run's end, the watchdog frees starved threads of the tool, so that another program's
 //! loop cannot keep the run from ending.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -198,20 +198,27 @@ struct Looks {
 }
 
 impl Looks {
-    /// Returns times halfway between the due times of the thread with the shortest period. If due
-    /// times depend on the cycle before, no time is better than another.
+    /// Returns times in the middle of the longest interval without a due time. If due times depend
+    /// on the cycle before, no time is better than another.
     fn new(threads: &[ThreadPlan], start: Nanos) -> Self {
-        let grids = threads
+        let grids: Vec<(Nanos, Nanos)> = threads
             .iter()
             .filter(|thread| thread.clocks.are_plain())
             .filter_map(|thread| match thread.at(start).schedule {
                 Schedule::Grid { period, start, .. } => Some((period, start)),
                 Schedule::Event { .. } => None,
-            });
-        let (period, due) = grids.min().unwrap_or((LOOKS, start));
-        let step = period.min(LOOKS);
+            })
+            .collect();
+        let shortest = grids.iter().map(|&(period, _)| period).min();
+        let step = shortest.unwrap_or(LOOKS).min(LOOKS);
+        let after_start = |&(_, due): &(Nanos, Nanos)| (due - start).get().rem_euclid(step.get());
+        let dues: BTreeSet<i64> = grids.iter().map(after_start).collect();
+        let first = dues.first().copied().unwrap_or_default();
+        let next = dues.iter().copied().skip(1).chain([first + step.get()]);
+        let widest = dues.iter().zip(next).max_by_key(|&(due, next)| next - due);
+        let middle = widest.map_or(0, |(due, next)| due + (next - due) / 2);
         Self {
-            first: due + Nanos(step.get() / 2),
+            first: start + Nanos(middle),
             step,
         }
     }
@@ -310,6 +317,15 @@ mod tests {
                 now = next + Nanos(20_011);
             }
         }
+    }
+
+    #[test]
+    fn checks_are_between_staggered_due_times() {
+        let start = Nanos(12_345);
+        let offsets = [0, 250_000, 500_000, 600_000];
+        let threads = offsets.map(|offset| grid(Nanos::from_millis(1), Nanos(offset)));
+        let next = Looks::new(&threads, start).after(start);
+        assert_eq!((next - start).get() % 1_000_000, 800_000);
     }
 
     #[test]

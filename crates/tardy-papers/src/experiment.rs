@@ -150,9 +150,10 @@ impl Experiment {
         let names = self.kernel_names();
         let is_asked = |(_, name): &(&String, &String)| kernels.contains(name);
         let chosen = self.kernels.iter().zip(&names).filter(is_asked);
+        let watch = Some("--watch".to_owned()).filter(|word| !self.lab.contains(word));
         let watched = Self {
             kernels: chosen.map(|(kernel, _)| kernel.clone()).collect(),
-            lab: vec!["--watch".to_owned()],
+            lab: self.lab.iter().cloned().chain(watch).collect(),
             ..self.clone()
         };
         match &self.cost {
@@ -312,7 +313,7 @@ mod tests {
                 .map(|words| words.join(" "))
         };
         let line = "lab run --snapshots --replicas 1 --kernel debian:6.1 --preempt none --kernel \
-                    debian:6.1-rt --watch -- --scenario abeni2002 --for 2s";
+                    debian:6.1-rt --module snd-dummy --watch -- --scenario abeni2002 --for 2s";
         assert_eq!(of(experiment()).as_deref(), Some(line));
         let others = Experiment {
             kernels: vec!["debian:5.10".to_owned()],

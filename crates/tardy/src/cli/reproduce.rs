@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use tardy_lab::architecture::Architecture;
 use tardy_lab::experiment::Shard;
 use tardy_papers::experiment::{Extent, Place};
 
@@ -21,6 +22,12 @@ pub struct ReproduceArgs {
     /// runs repeat to the last digit
     #[arg(long, value_enum, default_value_t = PlaceArgument::Local)]
     pub on: PlaceArgument,
+    /// Architecture of the guests in the lab: amd64 or arm64 [default: this machine's]
+    #[arg(long)]
+    pub arch: Option<Architecture>,
+    /// Static tardy binary for --arch
+    #[arg(long, value_name = "FILE", requires = "arch")]
+    pub guest_binary: Option<PathBuf>,
     /// Run for minutes in total (the default), instead of the papers' hours and days
     #[arg(long, conflicts_with = "full")]
     pub quick: bool,

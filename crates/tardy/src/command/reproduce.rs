@@ -36,13 +36,14 @@ enum StepEnd {
 /// Runs the command.
 #[must_use]
 pub fn run(args: &ReproduceArgs) -> Exit {
-    let papers: Vec<Paper> = papers()
-        .into_iter()
-        .filter(|paper| args.paper.means(paper.name))
-        .collect();
+    let papers = papers_of(args);
     let out = args.out.clone().unwrap_or_else(folder_name::by_time);
     if args.trace && args.place() == Place::Local {
         say!("tardy: --trace needs --on lab: only guests repeat a run exactly");
+        return Exit::Usage;
+    }
+    if args.arch.is_some() && args.place() == Place::Local {
+        say!("tardy: --arch needs --on lab: this machine has one architecture");
         return Exit::Usage;
     }
     let mut steps = steps::steps(&papers, args);
@@ -68,6 +69,23 @@ pub fn run(args: &ReproduceArgs) -> Exit {
             Exit::Machine
         }
     }
+}
+
+/// Returns the papers whose claims are tested. Their experiments run on guests of the architecture
+/// that the arguments name.
+fn papers_of(args: &ReproduceArgs) -> Vec<Paper> {
+    let mut papers = papers();
+    papers.retain(|paper| args.paper.means(paper.name));
+    if let Some(architecture) = args.arch {
+        let mut words = vec!["--arch".to_owned(), architecture.to_string()];
+        if let Some(binary) = &args.guest_binary {
+            words.extend(["--guest-binary".to_owned(), binary.display().to_string()]);
+        }
+        for experiment in papers.iter_mut().flat_map(|paper| &mut paper.experiments) {
+            experiment.lab.extend(words.clone());
+        }
+    }
+    papers
 }
 
 /// Returns the commands to run, one per line.
@@ -270,6 +288,32 @@ mod tests {
         assert!(is_told());
         step("koolwal-cyclictest/1-of-2", 0);
         assert!(!is_told());
+    }
+
+    #[test]
+    fn each_command_for_guests_of_another_architecture_names_it() {
+        let line = "tardy reproduce all --on lab --arch arm64 --guest-binary arm/tardy";
+        let crate::cli::Command::Reproduce(args) = Cli::parse_from(line.split(' ')).command else {
+            panic!("{line}")
+        };
+        let steps = steps::steps(&papers_of(&args), &args);
+        assert!(steps.len() >= 30, "{}", steps.len());
+        for step in steps {
+            let line = step.command.line();
+            let (before, _) = line.split_once(" -- ").unwrap();
+            assert!(
+                before.contains("--arch arm64 --guest-binary arm/tardy"),
+                "{line}"
+            );
+            let words = ["tardy".to_owned()].into_iter().chain(step.command.words);
+            let out = ["--out".to_owned(), "x".to_owned()];
+            let at = words.clone().position(|word| word == "--").unwrap();
+            let before = words.clone().take(at).chain(out);
+            assert!(
+                Cli::try_parse_from(before.chain(words.skip(at))).is_ok(),
+                "{line}"
+            );
+        }
     }
 
     /// Without this test, a mistake in the table of experiments would show only after minutes.

@@ -149,6 +149,9 @@ pub enum QuantitySource {
     /// How late the wake-ups in a phase of cyclictest are, on a kernel in which timers fire only on
     /// ticks: see `tardy_samples::backlog`.
     Backlog { phase: String, statistic: Statistic },
+    /// The largest latency that a tenth of the run typically finds: the median of the largest
+    /// latencies of the ten equal parts of a phase.
+    Tenths { phase: String },
     /// The nominal time between the events of `probe`, whose samples are interval errors.
     Period { probe: String },
     /// Times between the events of `probe` in a phase: the period plus the interval errors.
@@ -181,7 +184,12 @@ impl Quantity {
                 | QuantitySource::Interval { statistic, .. },
                 _,
             ) => statistic.unit(),
-            (QuantitySource::Period { .. } | QuantitySource::Crossover { .. }, _) => Unit::Time,
+            (
+                QuantitySource::Tenths { .. }
+                | QuantitySource::Period { .. }
+                | QuantitySource::Crossover { .. },
+                _,
+            ) => Unit::Time,
             (QuantitySource::CostsWithin { .. }, _) => Unit::Share,
             (QuantitySource::Cost { .. }, Place::Lab) => Unit::Instructions,
             (QuantitySource::Cost { .. }, Place::Local) => Unit::Time,
@@ -190,8 +198,8 @@ impl Quantity {
 }
 
 /// `[EXPERIMENT:]KERNEL`, followed by `PHASE STATISTIC [PROBE]`, `cost METRIC`, `costs-within
-/// PERCENT% KERNEL`, `backlog PHASE STATISTIC`, `period PROBE`, `interval PHASE STATISTIC PROBE`,
-/// or `crossover PERCENT% KERNEL PHASE STATISTIC`.
+/// PERCENT% KERNEL`, `backlog PHASE STATISTIC`, `tenths PHASE`, `period PROBE`, `interval PHASE
+/// STATISTIC PROBE`, or `crossover PERCENT% KERNEL PHASE STATISTIC`.
 impl FromStr for Quantity {
     type Err = QuantityError;
 
@@ -222,6 +230,9 @@ impl FromStr for Quantity {
             ["backlog", phase, statistic] => QuantitySource::Backlog {
                 phase: phase.to_owned(),
                 statistic: statistic.parse().map_err(refuse)?,
+            },
+            ["tenths", phase] => QuantitySource::Tenths {
+                phase: phase.to_owned(),
             },
             ["period", probe] => QuantitySource::Period {
                 probe: probe.to_owned(),
@@ -361,6 +372,12 @@ mod tests {
                 .unwrap()
                 .unit(Place::Lab),
             Unit::Share
+        );
+        assert_eq!(
+            "rt tenths load".parse::<Quantity>().unwrap().of,
+            QuantitySource::Tenths {
+                phase: "load".into()
+            }
         );
         assert_eq!(
             "rt cost fork".parse::<Quantity>().unwrap().of,

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use tardy_core::sample::Sample;
 use tardy_core::summary::accumulator::PhaseSpan;
 use tardy_core::summary::cell::Cell;
 use tardy_core::total_delay::{Crossover, crossover};
@@ -272,6 +273,7 @@ impl PaperRuns {
             QuantitySource::Backlog { phase, statistic } => {
                 of_cell(&backlog(run, phase)?, phase, *statistic)
             }
+            QuantitySource::Tenths { phase } => typical_max_of_tenths(run, phase),
             QuantitySource::Period { probe } => period(run, probe),
             QuantitySource::Interval {
                 phase,
@@ -449,10 +451,7 @@ fn cell(run: &LoadedRun, phase: &str, probe: Option<&str>) -> Result<Cell, Refus
     if phase == WHOLE {
         return Ok(run.of_probe(probe));
     }
-    let is_meant =
-        |found: &&PhaseRecord| found.name == phase || (phase == LOADED && !found.loads.is_empty());
-    let found = run.record.phases.iter().rfind(is_meant);
-    let found = found.ok_or_else(|| Refusal(format!("the run has no phase {phase}")))?;
+    let found = &run.record.phases[phase_index(run, phase)?];
     let absent = run
         .record
         .warnings
@@ -467,6 +466,64 @@ fn cell(run: &LoadedRun, phase: &str, probe: Option<&str>) -> Result<Cell, Refus
     }
 }
 
+fn phase_index(run: &LoadedRun, phase: &str) -> Result<usize, Refusal> {
+    let is_meant =
+        |found: &PhaseRecord| found.name == phase || (phase == LOADED && !found.loads.is_empty());
+    let index = run.record.phases.iter().rposition(is_meant);
+    index.ok_or_else(|| Refusal(format!("the run has no phase {phase}")))
+}
+
+/// Returns the series of the first probe, each with the time in which it was in a phase under that
+/// phase's loads. Refuses a run that lacks the phase or its loads.
+fn of_first_probe<'a>(
+    run: &'a LoadedRun,
+    phase: &str,
+) -> Result<impl Iterator<Item = (&'a SeriesData, PhaseSpan)>, Refusal> {
+    cell(run, phase, None)?;
+    let index = phase_index(run, phase)?;
+    let probe = run.probes().first().copied();
+    let series = run.series.iter();
+    let of_probe = series.filter(move |series| Some(&*series.descriptor().probe) == probe);
+    Ok(of_probe.map(move |series| {
+        let (begin, end) = run.record.under_load(index, series.descriptor().cpu);
+        (series, PhaseSpan { begin, end })
+    }))
+}
+
+/// Returns the median (the fifth of ten) of the largest latencies, in ns, in the ten equal parts of
+/// a phase.
+fn typical_max_of_tenths(run: &LoadedRun, phase: &str) -> Result<f64, Refusal> {
+    let mut maxima = [i64::MIN; 10];
+    for (series, span) in of_first_probe(run, phase)? {
+        let schedule = series.descriptor().schedule;
+        SeriesFile::open(series.file())
+            .and_then(|file| {
+                file.read(&mut |chunk| {
+                    let samples = chunk.samples(&schedule).map(|(_, sample)| sample);
+                    add_to_tenths(&mut maxima, samples, span);
+                })
+            })
+            .map_err(|error| Refusal(error.to_string()))?;
+    }
+    if maxima.contains(&i64::MIN) {
+        return Err(Refusal(format!(
+            "a tenth of the phase {phase} has no sample"
+        )));
+    }
+    maxima.sort_unstable();
+    Ok(maxima[4] as f64)
+}
+
+/// Raises the largest latencies, in ns, in the ten equal parts of `span` to those of `samples`.
+fn add_to_tenths(maxima: &mut [i64; 10], samples: impl Iterator<Item = Sample>, span: PhaseSpan) {
+    let length = i128::from((span.end - span.begin).get());
+    for sample in samples.filter(|sample| (span.begin..span.end).contains(&sample.due)) {
+        let since = i128::from((sample.due - span.begin).get());
+        let part = &mut maxima[(since * 10 / length) as usize];
+        *part = sample.latency.get().max(*part);
+    }
+}
+
 /// Returns how late the first probe's wake-ups in a phase are, relative to a schedule that skips no
 /// period.
 fn backlog(run: &LoadedRun, phase: &str) -> Result<Cell, Refusal> {
@@ -475,22 +532,12 @@ fn backlog(run: &LoadedRun, phase: &str) -> Result<Cell, Refusal> {
             "the kernel's timers do not fire on ticks, so a late sleep returns at once".to_owned(),
         ));
     }
-    // Refuses a run that lacks the phase or its loads.
-    cell(run, phase, None)?;
-    let phases = &run.record.phases;
-    let index = phases.iter().rposition(|found| found.name == phase);
-    let index = index.ok_or_else(|| Refusal(format!("the run has no phase {phase}")))?;
-    let probe = run.probes().first().map(|name| (*name).to_owned());
     let mut together = Cell::default();
-    for series in &run.series {
-        let descriptor = series.descriptor();
-        if Some(&descriptor.probe) == probe.as_ref() {
-            let (begin, end) = run.record.under_load(index, descriptor.cpu);
-            let found = SeriesFile::open(series.file())
-                .and_then(|file| backlog::read(&file, PhaseSpan { begin, end }))
-                .map_err(|error| Refusal(error.to_string()))?;
-            together.merge_counts(&found);
-        }
+    for (series, span) in of_first_probe(run, phase)? {
+        let found = SeriesFile::open(series.file())
+            .and_then(|file| backlog::read(&file, span))
+            .map_err(|error| Refusal(error.to_string()))?;
+        together.merge_counts(&found);
     }
     Ok(together)
 }
@@ -544,6 +591,7 @@ fn mean(cell: &Cell) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tardy_core::units::Nanos;
 
     #[test]
     fn statistics_are_those_of_the_samples() {
@@ -566,6 +614,22 @@ mod tests {
         // The population standard deviation: the root of the mean of 45^2, 5^2, 15^2 and 25^2.
         assert!((of("sd") - 26_925.824).abs() < 0.001, "{}", of("sd"));
         assert_eq!(worth(&Cell::default(), Statistic::Max), None);
+    }
+
+    #[test]
+    fn each_tenth_of_a_phase_has_its_largest_latency() {
+        let sample = |due: i64| Sample {
+            due: Nanos(due),
+            latency: Nanos(1_000 - due),
+            ..Sample::default()
+        };
+        let span = PhaseSpan {
+            begin: Nanos(100),
+            end: Nanos(200),
+        };
+        let mut maxima = [i64::MIN; 10];
+        add_to_tenths(&mut maxima, (0..300).map(sample), span);
+        assert_eq!(maxima, [900, 890, 880, 870, 860, 850, 840, 830, 820, 810]);
     }
 
     /// In the published table of koolwal2009, too, more than half of the services are within a

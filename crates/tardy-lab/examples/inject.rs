@@ -5,7 +5,9 @@
 //! example installs nothing.
 //!
 //! The machine must have make, gcc and dpkg-deb (all in `build-essential`), and libelf1 for the
-//! kernel's own build tools.
+//! kernel's own build tools. For kernels of another release, whose build tools need another C
+//! library, the example also unpacks that release's compiler, and runs make in the unpacked folder
+//! with chroot.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
@@ -19,6 +21,21 @@ use tardy_lab::kernel::{self, Kernel};
 
 const KERNELS: [&str; 2] = ["debian:6.1", "debian:6.1-rt"];
 const MODULE: &str = "tardy_inject.ko";
+/// Packages with the programs that a build of the module runs.
+const BUILD_TOOLS: &[&str] = &[
+    "gcc",
+    "make",
+    "libelf1",
+    "dash",
+    "coreutils",
+    "sed",
+    "grep",
+    "mawk",
+    "findutils",
+    "base-files",
+];
+/// Arguments of make. BTF type information would need pahole and the kernel's vmlinux.
+const TARGETS: [&str; 2] = ["CONFIG_DEBUG_INFO_BTF_MODULES=", "modules"];
 
 fn main() -> ExitCode {
     let kernels: Vec<String> = std::env::args().skip(1).collect();
@@ -71,17 +88,24 @@ fn headers(kernel: &Kernel, release: &str, cache: &Cache) -> Result<PathBuf, Box
     // The headers are unpacked into a scratch folder, which gets its final name afterwards, so a
     // folder with the final name is always complete.
     let unpacked = cache.scratch("headers")?;
-    for package in kernel::fetch_companions(
-        kernel,
-        &[format!("linux-headers-{release}")],
-        cache,
-        unpacked.path(),
-    )? {
+    let names = [format!("linux-headers-{release}")];
+    let packages = cache.scratch("packages")?;
+    let tools = kernel::fetch_foreign_tools(kernel, &names, BUILD_TOOLS, cache, packages.path())?;
+    let own = kernel::fetch_companions(kernel, &names, cache, packages.path())?;
+    for package in tools.iter().chain(&own) {
         run(Command::new("dpkg-deb")
             .arg("-x")
-            .arg(&package)
+            .arg(package)
             .arg(unpacked.path()))?;
-        fs::remove_file(&package)?;
+    }
+    if !tools.is_empty() {
+        // The packages' scripts, which do not run here, would make these links.
+        for (name, program) in [("sh", "dash"), ("awk", "mawk")] {
+            let link = unpacked.path().join("bin").join(name);
+            if !link.exists() {
+                std::os::unix::fs::symlink(program, link)?;
+            }
+        }
     }
     fs::rename(unpacked.path(), &headers)?;
     Ok(headers)
@@ -95,7 +119,15 @@ fn compile(
     release: &str,
     module: &Path,
 ) -> Result<(), Box<dyn Error>> {
+    let folder = module.parent().ok_or("the module's path has no folder")?;
+    fs::create_dir_all(folder)?;
+    for name in ["Kbuild", "tardy_inject.c"] {
+        fs::copy(source.join(name), folder.join(name))?;
+    }
     let tree = headers.join(format!("usr/src/linux-headers-{release}"));
+    if headers.join("usr/bin/make").exists() {
+        return compile_in(headers, folder, release);
+    }
     let makefile = tree.join("Makefile");
     let text = fs::read_to_string(&makefile)
         .map_err(|error| format!("{}: {error}", makefile.display()))?;
@@ -103,21 +135,30 @@ fn compile(
     if !text.contains(&moved) {
         fs::write(&makefile, text.replace("/usr/src/linux-headers-", &moved))?;
     }
-    let folder = module.parent().ok_or("the module's path has no folder")?;
-    fs::create_dir_all(folder)?;
-    for name in ["Kbuild", "tardy_inject.c"] {
-        fs::copy(source.join(name), folder.join(name))?;
-    }
     let mut make = Command::new("make");
     make.arg("--silent")
         .arg("-C")
         .arg(&tree)
         .arg(format!("M={}", folder.display()));
-    // BTF type information would need pahole and the kernel's vmlinux.
-    run(make.args(["CONFIG_DEBUG_INFO_BTF_MODULES=", "modules"]))?;
+    run(make.args(TARGETS))?;
     // Debugging information is removed, because otherwise every guest would have to read it
     // together with the module.
     run(Command::new("strip").arg("--strip-debug").arg(module))
+}
+
+/// Compiles the module in `folder` with the compiler that was unpacked together with the headers.
+fn compile_in(root: &Path, folder: &Path, release: &str) -> Result<(), Box<dyn Error>> {
+    let script = "mount --rbind /dev dev; mount --rbind /proc proc; mount --bind \"$0\" tmp; exec \
+                  chroot . sh -ec '\"$@\"; strip --strip-debug /tmp/tardy_inject.ko' sh \"$@\"";
+    let tree = format!("/usr/src/linux-headers-{release}");
+    let mut command = Command::new("unshare");
+    command
+        .current_dir(root)
+        .args(["--map-root-user", "--mount", "sh", "-ec", script])
+        .arg(folder)
+        .args(["make", "--silent", "-C", &tree, "M=/tmp"])
+        .args(TARGETS);
+    run(&mut command)
 }
 
 fn run(command: &mut Command) -> Result<(), Box<dyn Error>> {

@@ -249,6 +249,29 @@ impl PrivateApt {
         found.ok_or(AptError::NoFile(wanted))
     }
 
+    /// Downloads packages and everything that they need into `folder`, as if nothing were
+    /// installed. Returns the paths of the package files.
+    ///
+    /// # Errors
+    /// Returns [`AptError::Failed`], [`AptError::Missing`].
+    pub fn download_with_dependencies(
+        &self,
+        packages: &[&str],
+        folder: &Path,
+    ) -> Result<Vec<PathBuf>, AptError> {
+        let archives = format!("Dir::Cache::archives={}", folder.display());
+        let options = ["-q", "-y", "--download-only", "--no-install-recommends"];
+        let mut arguments = options.to_vec();
+        arguments.extend(["-o", &archives, "install"]);
+        arguments.extend(packages);
+        self.run("apt-get", &arguments, folder)?;
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let paths = entries.map(|entry| entry.path());
+        Ok(paths
+            .filter(|path| path.extension().is_some_and(|extension| extension == "deb"))
+            .collect())
+    }
+
     fn run(
         &self,
         program: &'static str,

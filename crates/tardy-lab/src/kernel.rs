@@ -26,7 +26,8 @@ use super::image::{self, ImageError};
 
 pub use modules::{MODULE_BYTES_MAX, modules, release_of_module};
 pub use packaged::{
-    Flavour, Offer, PackagedKernel, fetch_companions, offers, pinned, versions_between,
+    Flavour, Offer, PackagedKernel, fetch_companions, fetch_foreign_tools, offers, pinned,
+    versions_between,
 };
 
 /// Where the user wants a kernel to come from: the value of `--kernel`.

@@ -368,6 +368,42 @@ pub fn fetch_companions(
     cache: &Cache,
     folder: &Path,
 ) -> Result<Vec<PathBuf>, KernelError> {
+    let (_, apt, found) = release_with(kernel, names, cache)?;
+    fetch_with_dependencies(&apt, found, folder)
+}
+
+/// Fetches the packages `tools`, with everything that they need, into `folder`. Takes them from the
+/// release that has the kernel's packages `names`, because programs in these packages need its C
+/// library. Installs nothing, and fetches nothing if this machine has the same release.
+///
+/// # Errors
+/// As [`fetch_companions`].
+pub fn fetch_foreign_tools(
+    kernel: &Kernel,
+    names: &[String],
+    tools: &[&str],
+    cache: &Cache,
+    folder: &Path,
+) -> Result<Vec<PathBuf>, KernelError> {
+    let (release, ..) = release_with(kernel, names, cache)?;
+    let base = release.trim_end_matches("-backports");
+    let all_sources = sources::read_all(Path::new("/"));
+    if own_release(&all_sources).as_deref() == Some(base) {
+        return Ok(Vec::new());
+    }
+    let turned = sources::for_release(&all_sources, base);
+    let apt = PrivateApt::open(cache, base, kernel.architecture, &turned)?;
+    apt.refresh(false)?;
+    Ok(apt.download_with_dependencies(tools, folder)?)
+}
+
+/// Returns the first release that has the packages `names` in the version of the kernel's package,
+/// and these packages.
+fn release_with(
+    kernel: &Kernel,
+    names: &[String],
+    cache: &Cache,
+) -> Result<(String, PrivateApt, Vec<Package>), KernelError> {
     let all_sources = sources::read_all(Path::new("/"));
     let releases = search_order(&own_release(&all_sources));
     let missing = || KernelError::NoPackage {
@@ -400,7 +436,7 @@ pub fn fetch_companions(
             .flatten()
             .collect();
         if found.len() == names.len() {
-            return fetch_with_dependencies(&apt, found, folder);
+            return Ok((release.clone(), apt, found));
         }
     }
     Err(missing())

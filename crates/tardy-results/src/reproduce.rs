@@ -294,13 +294,13 @@ fn of_claim(claim: &Claim, measured: &PaperRuns, place: Place, folder: &Path) ->
         let values = &cases.first()?.values;
         traced::reason(claim, values, measured, folder).map(Reason::Traced)
     };
-    let reason = || {
-        claim
-            .reason
-            .clone()
-            .or_else(traced)
-            .unwrap_or(Reason::Unknown)
-    };
+    // The table's traces are of the lab's guests for amd64.
+    let is_traced_there = place == Place::Lab && measured.is_on_amd64(&claim.experiment);
+    let of_table = claim
+        .reason
+        .clone()
+        .filter(|reason| is_traced_there || !matches!(reason, Reason::Traced(_)));
+    let reason = || of_table.or_else(traced).unwrap_or(Reason::Unknown);
     let reason = (outcome == Outcome::DoesNotHold).then(reason);
     let value = |(index, value): (usize, &Value)| ValueResult {
         name: value.name.clone(),

@@ -151,6 +151,15 @@ impl PaperRuns {
         })
     }
 
+    /// Returns whether no run of an experiment was made on another architecture than amd64.
+    #[must_use]
+    pub fn is_on_amd64(&self, experiment: &str) -> bool {
+        self.latency_records(experiment).all(|record| {
+            let architecture = record.machine.kernel.architecture.as_deref();
+            architecture.is_none_or(|name| name == "x86_64")
+        })
+    }
+
     /// Returns how the runs deviate from the experiment.
     #[must_use]
     pub fn remarks(&self, experiment: &str) -> Vec<String> {

@@ -449,6 +449,30 @@ fn a_claim_that_does_not_hold_has_a_reason_or_says_that_it_is_unknown() {
 }
 
 #[test]
+fn a_reason_that_was_traced_in_the_lab_on_amd64_is_given_only_there() {
+    let reason = |architecture: &str, place: &str| {
+        let workplace = Workplace::new();
+        for (mode, worst) in [("none", 400_000), ("rt", 5_000_000)] {
+            let mut machine = kernel(mode);
+            machine["kernel"]["architecture"] = json!(architecture);
+            let run = MadeRun {
+                machine,
+                probe: ("rtc", "latency"),
+                phases: vec![("load", 0, 1_000_000)],
+                ..MadeRun::new(vec![vec![10_000, 12_000, worst]])
+            };
+            write_run(&workplace, "williams-realfeel", mode, &run);
+        }
+        let line = format!("reproduce williams2002 --on {place} --out out --report-only --json");
+        let found = workplace.tardy(&line).ends_with(0).json();
+        claim(&found, "the-combination-stays-near-a-millisecond")["reason"].clone()
+    };
+    assert!(reason("x86_64", "lab")["traced"].is_string());
+    assert_eq!(reason("aarch64", "lab"), json!("unknown"));
+    assert_eq!(reason("x86_64", "local"), json!("unknown"));
+}
+
+#[test]
 fn every_published_table_stands_in_the_report_and_says_why_nothing_of_ours_does() {
     let place = Workplace::new();
     std::fs::create_dir(place.path("out")).unwrap();

@@ -74,7 +74,7 @@ fn the_time_between_two_functions_is_that_of_the_program_and_adds_up() {
         found["functions"],
         serde_json::json!(["rx_frame", "tx_frame"])
     );
-    assert_eq!(found["wake_ups"], ROUNDS);
+    assert_eq!(found["wake_ups"], ROUNDS, "{found}");
     assert_eq!(found["verdict"]["evidence"]["misses"], ROUNDS);
     let marks = &found["cycles"]["marks"];
     assert_eq!(marks["starts"], ROUNDS + ROUNDS / 10);

@@ -159,6 +159,16 @@ impl Stints {
                     *woken = Some((time, waker));
                 }
             }
+            // The thread may have had the CPU since before the recording started.
+            Kind::Mark { .. } => {
+                if let Some(state @ None) = self.threads.get_mut(&event.head.pid) {
+                    *state = Some(State::Running {
+                        since: time,
+                        woken: None,
+                        is_relative: false,
+                    });
+                }
+            }
             Kind::Stack { place } => {
                 if let Some(Some(State::Asleep { stack, .. })) =
                     self.threads.get_mut(&event.head.pid)

@@ -217,3 +217,12 @@ fn a_thread_that_was_woken_on_its_way_to_sleep_runs_on_without_a_traced_switch()
     let times: Vec<(i64, i64)> = found.iter().map(|&(start, end, _)| (start, end)).collect();
     assert_eq!(times, [(100, 200), (200, 200), (200, 200), (200, 300)]);
 }
+
+#[test]
+fn a_thread_that_calls_a_marked_function_runs_even_if_no_switch_to_it_was_seen() {
+    let found = stints(&[
+        event(100, 0, LOOP, 0, Kind::Mark { is_end: false }),
+        switch_of(200, 0, (LOOP, 1), OTHER),
+    ]);
+    assert_eq!(found, [(100, 200, Doing::Running)]);
+}

@@ -198,8 +198,9 @@ struct Looks {
 }
 
 impl Looks {
-    /// Returns times in the middle of the longest interval without a due time. If due times depend
-    /// on the cycle before, no time is better than another.
+    /// Returns times in the middle of the longest interval without a due time. If periods differ,
+    /// all due times are taken modulo the shortest period. If due times depend on the cycle before,
+    /// no time is better than another.
     fn new(threads: &[ThreadPlan], start: Nanos) -> Self {
         let grids: Vec<(Nanos, Nanos)> = threads
             .iter()

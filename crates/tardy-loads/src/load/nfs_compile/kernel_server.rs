@@ -133,8 +133,8 @@ fn cache_lines(export: &Path) -> [(&'static str, String); 3] {
     ]
 }
 
-/// Returns a word in the caches' hexadecimal notation, which can contain any byte (qword_get in
-/// net/sunrpc/cache.c).
+/// Encodes `bytes` in hexadecimal, as the kernel's caches read them (qword_get in
+/// net/sunrpc/cache.c). Words in this form may contain any byte.
 fn in_hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().fold("\\x".to_owned(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

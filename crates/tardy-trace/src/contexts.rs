@@ -267,8 +267,8 @@ impl Context {
         if self.held.len() == HELD_MAX {
             self.held.pop_front();
         }
-        let [start, end, preempted] = [entered.time, end, preempted]
-            .map(|time| i64::try_from(time).unwrap_or(i64::MAX));
+        let [start, end, preempted] =
+            [entered.time, end, preempted].map(|time| i64::try_from(time).unwrap_or(i64::MAX));
         self.held.push_back(Held {
             by: entered.work.waker(),
             start,
@@ -311,13 +311,7 @@ mod tests {
 
     #[test]
     fn a_timer_that_interrupts_a_softirq_does_not_wake_for_it() {
-        let softirq = event(
-            100,
-            0,
-            20,
-            SOFT_INTERRUPT,
-            Kind::SoftirqEntry { vector: 3 },
-        );
+        let softirq = event(100, 0, 20, SOFT_INTERRUPT, Kind::SoftirqEntry { vector: 3 });
         let timer = entry(110, 20, 5, 0xf000, 110);
         let [in_timer, after] =
             [HARD_INTERRUPT, SOFT_INTERRUPT].map(|flags| waking(120, 20, flags, 10));

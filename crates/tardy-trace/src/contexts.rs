@@ -34,6 +34,10 @@ pub enum Waker {
 
 /// Number of recent interrupts and softirqs that are stored for each CPU.
 const HELD_MAX: usize = 16;
+/// Maximum number of timers' functions, interrupts and softirqs that a CPU has entered and not
+/// left. On PREEMPT_RT, threads that serve softirqs can preempt each other. If there are more, the
+/// trace is damaged.
+const ENTERED_MAX: usize = 64;
 
 /// An interrupt or a softirq that had a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,26 +48,62 @@ pub struct Held {
     pub start: i64,
     /// When the interrupt or softirq was left.
     pub end: i64,
+    /// For how long it was preempted in between, in ns. Only a softirq of PREEMPT_RT can be.
+    pub preempted: i64,
 }
 
 impl Held {
     /// Returns whether the interrupt or softirq had the CPU for at least half of this interval.
     #[must_use]
     pub fn is_most_of(&self, start: i64, end: i64) -> bool {
-        let overlap = self.end.min(end) - self.start.max(start);
+        let overlap = self.end.min(end) - self.start.max(start) - self.preempted;
         overlap > 0 && overlap >= (end - start) / 2
+    }
+
+    fn length(&self) -> i64 {
+        self.end - self.start - self.preempted
     }
 }
 
-/// What interrupts the thread on a CPU, and so may wake another thread. For the timer's function,
-/// the interrupt and the softirq, the time of each entry is stored.
+/// What can interrupt a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Work {
+    /// The function of the timer with this address.
+    Timer(u64),
+    /// An interrupt, with its handler.
+    Interrupt(Text),
+    /// A softirq, with its number.
+    Softirq(i64),
+}
+
+/// Whether a thread that serves a softirq has its CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OnCpu {
+    Yes,
+    /// The thread was preempted at this time.
+    PreemptedAt(u64),
+    /// The trace does not show when the thread was preempted.
+    Unknown,
+}
+
+/// A timer's function, an interrupt or a softirq that a CPU has entered and not left.
+#[derive(Debug, Clone, Copy)]
+struct Entered {
+    work: Work,
+    /// The thread that was interrupted. On PREEMPT_RT, the thread that serves the softirq.
+    thread: i32,
+    is_in_interrupt: bool,
+    time: u64,
+    on_cpu: OnCpu,
+    /// For how long the thread was preempted until now, in ns.
+    preempted: u64,
+}
+
+/// What interrupts the threads on a CPU, and so may wake other threads.
 #[derive(Debug, Clone, Default)]
 struct Context {
-    timer: Option<(u64, u64)>,
-    interrupt: Option<(Text, u64)>,
-    softirq: Option<(i64, u64)>,
-    /// Whether the CPU switched threads during the softirq, which is possible on PREEMPT_RT.
-    is_preempted: bool,
+    /// In the order in which they were entered.
+    entered: Vec<Entered>,
     held: VecDeque<Held>,
 }
 
@@ -90,10 +130,12 @@ impl Contexts {
         }
     }
 
-    /// Records that a CPU switched to another thread.
-    pub fn switch(&mut self, cpu: u32) {
+    /// Records that a CPU switched from one thread to another.
+    pub fn switch(&mut self, cpu: u32, time: u64, previous: i32, next: i32) {
         if let Some(context) = self.cpus.get_mut(&cpu) {
-            context.is_preempted = true;
+            for entered in &mut context.entered {
+                entered.switch(time, previous, next);
+            }
         }
     }
 
@@ -103,12 +145,12 @@ impl Contexts {
     }
 
     /// Returns the longest of a CPU's recent interrupts and softirqs that ended after `since`.
-    /// Leaves out softirqs during which the CPU switched threads.
+    /// Leaves out softirqs that were preempted for an unknown time.
     #[must_use]
     pub fn longest_after(&self, cpu: u32, since: i64) -> Option<Held> {
         let held = self.cpus.get(&cpu)?.held.iter();
         held.filter(|held| held.end > since)
-            .max_by_key(|held| held.end - held.start)
+            .max_by_key(|held| held.length())
             .copied()
     }
 
@@ -123,21 +165,44 @@ impl Contexts {
     /// thread is the waker, the reference time is the time of the event.
     #[must_use]
     pub fn waker_and_reference(&self, event: &Event) -> (Waker, Option<u64>) {
-        let none = Context::default();
-        let context = self.cpus.get(&event.cpu).unwrap_or(&none);
-        let is_interrupt = event.head.is_in_interrupt() || event.head.is_in_nmi();
-        if let Some((_, entry)) = context.timer
-            && (is_interrupt || event.head.is_in_softirq())
-        {
-            (Waker::Timer, Some(entry))
-        } else if is_interrupt {
-            let (name, entry) = context.interrupt.unzip();
-            (Waker::Interrupt(name.unwrap_or_default()), entry)
-        } else if event.head.is_in_softirq() {
-            let (number, entry) = context.softirq.unzip();
-            (Waker::Softirq(number), entry)
-        } else {
-            (Waker::Thread(event.head.pid), Some(event.time))
+        let is_in_interrupt = event.head.is_in_interrupt() || event.head.is_in_nmi();
+        if !is_in_interrupt && !event.head.is_in_softirq() {
+            return (Waker::Thread(event.head.pid), Some(event.time));
+        }
+        let innermost = self.cpus.get(&event.cpu).and_then(|context| {
+            let mut entered = context.entered.iter().rev();
+            entered.find(|entered| {
+                entered.thread == event.head.pid && entered.is_in_interrupt == is_in_interrupt
+            })
+        });
+        match innermost {
+            Some(entered) => (entered.work.waker(), Some(entered.time)),
+            None if is_in_interrupt => (Waker::Interrupt(Text::default()), None),
+            None => (Waker::Softirq(None), None),
+        }
+    }
+}
+
+impl Work {
+    fn waker(self) -> Waker {
+        match self {
+            Self::Timer(_) => Waker::Timer,
+            Self::Interrupt(name) => Waker::Interrupt(name),
+            Self::Softirq(vector) => Waker::Softirq(Some(vector)),
+        }
+    }
+}
+
+impl Entered {
+    fn switch(&mut self, time: u64, previous: i32, next: i32) {
+        match self.on_cpu {
+            OnCpu::Yes if self.thread == previous => self.on_cpu = OnCpu::PreemptedAt(time),
+            OnCpu::Yes => self.on_cpu = OnCpu::Unknown,
+            OnCpu::PreemptedAt(since) if self.thread == next => {
+                self.preempted += time.saturating_sub(since);
+                self.on_cpu = OnCpu::Yes;
+            }
+            OnCpu::PreemptedAt(_) | OnCpu::Unknown => {}
         }
     }
 }
@@ -145,38 +210,114 @@ impl Contexts {
 impl Context {
     fn take(&mut self, event: &Event) {
         match event.kind {
-            Kind::TimerExpireEntry { timer, .. } => self.timer = Some((timer, event.time)),
-            Kind::TimerExpireExit { timer }
-                if self.timer.is_some_and(|(entered, _)| entered == timer) =>
-            {
-                self.timer = None;
+            Kind::TimerExpireEntry { timer, .. } => self.enter(Work::Timer(timer), event),
+            Kind::TimerExpireExit { timer } => {
+                self.leave(event, |work| work == Work::Timer(timer));
             }
-            Kind::IrqEntry { name, .. } => self.interrupt = Some((name, event.time)),
+            Kind::IrqEntry { name, .. } => self.enter(Work::Interrupt(name), event),
             Kind::IrqExit { .. } => {
-                if let Some((name, entry)) = self.interrupt.take() {
-                    self.hold(Waker::Interrupt(name), entry, event.time);
-                }
+                let left = self.leave(event, |work| matches!(work, Work::Interrupt(_)));
+                self.hold(left, event.time);
             }
-            Kind::SoftirqEntry { vector } => {
-                self.softirq = Some((vector, event.time));
-                self.is_preempted = false;
-            }
+            Kind::SoftirqEntry { vector } => self.enter(Work::Softirq(vector), event),
             Kind::SoftirqExit { .. } => {
-                if let Some((vector, entry)) = self.softirq.take()
-                    && !self.is_preempted
-                {
-                    self.hold(Waker::Softirq(Some(vector)), entry, event.time);
-                }
+                let left = self.leave(event, |work| matches!(work, Work::Softirq(_)));
+                self.hold(left, event.time);
             }
             _ => {}
         }
     }
 
-    fn hold(&mut self, by: Waker, start: u64, end: u64) {
+    fn enter(&mut self, work: Work, event: &Event) {
+        if self.entered.len() == ENTERED_MAX {
+            self.entered.remove(0);
+        }
+        self.entered.push(Entered {
+            work,
+            thread: event.head.pid,
+            is_in_interrupt: match work {
+                Work::Timer(_) => event.head.is_in_interrupt(),
+                Work::Interrupt(_) => true,
+                Work::Softirq(_) => false,
+            },
+            time: event.time,
+            on_cpu: OnCpu::Yes,
+            preempted: 0,
+        });
+    }
+
+    /// Removes the last such work that interrupted the event's thread.
+    fn leave(&mut self, event: &Event, is_it: impl Fn(Work) -> bool) -> Option<Entered> {
+        let index = self
+            .entered
+            .iter()
+            .rposition(|entered| entered.thread == event.head.pid && is_it(entered.work))?;
+        Some(self.entered.remove(index))
+    }
+
+    fn hold(&mut self, left: Option<Entered>, end: u64) {
+        // A thread that executes the exit again has its CPU, even if the trace lacks the switch.
+        let Some(entered) = left.filter(|entered| entered.on_cpu != OnCpu::Unknown) else {
+            return;
+        };
+        let preempted = match entered.on_cpu {
+            OnCpu::PreemptedAt(since) => entered.preempted + end.saturating_sub(since),
+            _ => entered.preempted,
+        };
         if self.held.len() == HELD_MAX {
             self.held.pop_front();
         }
-        let [start, end] = [start, end].map(|time| i64::try_from(time).unwrap_or(i64::MAX));
-        self.held.push_back(Held { by, start, end });
+        let [start, end, preempted] =
+            [entered.time, end, preempted].map(|time| i64::try_from(time).unwrap_or(i64::MAX));
+        self.held.push_back(Held {
+            by: entered.work.waker(),
+            start,
+            end,
+            preempted,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::merge::Item;
+    use crate::test_events::{HARD_INTERRUPT, SOFT_INTERRUPT, entry, event, exit, waking};
+
+    /// Returns what wakes a thread in the last of these events.
+    fn waker_of(items: &[Item]) -> (Waker, Option<u64>) {
+        let mut contexts = Contexts::default();
+        let mut events = items.iter().map(|item| match item {
+            Item::Event(event) => event,
+            Item::Lost { .. } => unreachable!(),
+        });
+        let last = events.next_back().unwrap();
+        events.for_each(|event| contexts.take(event));
+        contexts.waker_and_reference(last)
+    }
+
+    #[test]
+    fn a_softirq_that_preempts_another_one_does_not_end_it() {
+        let (low, high) = (20, 30);
+        let softirq = |time, thread, kind| event(time, 0, thread, SOFT_INTERRUPT, kind);
+        let found = waker_of(&[
+            softirq(100, low, Kind::SoftirqEntry { vector: 3 }),
+            softirq(110, high, Kind::SoftirqEntry { vector: 6 }),
+            softirq(120, high, Kind::SoftirqExit { vector: 6 }),
+            waking(130, low, SOFT_INTERRUPT, 10),
+        ]);
+        assert_eq!(found, (Waker::Softirq(Some(3)), Some(100)));
+    }
+
+    #[test]
+    fn a_timer_that_interrupts_a_softirq_does_not_wake_for_it() {
+        let softirq = event(100, 0, 20, SOFT_INTERRUPT, Kind::SoftirqEntry { vector: 3 });
+        let timer = entry(110, 20, 5, 0xf000, 110);
+        let [in_timer, after] =
+            [HARD_INTERRUPT, SOFT_INTERRUPT].map(|flags| waking(120, 20, flags, 10));
+        let found = waker_of(&[softirq.clone(), timer.clone(), in_timer]);
+        assert_eq!(found, (Waker::Timer, Some(110)));
+        let found = waker_of(&[softirq, timer, exit(115, 20, 5), after]);
+        assert_eq!(found, (Waker::Softirq(Some(3)), Some(100)));
     }
 }

@@ -147,7 +147,8 @@ impl Stints {
                 previous_state,
                 next,
             } => {
-                self.contexts.switch(event.cpu);
+                self.contexts
+                    .switch(event.cpu, event.time, previous.pid, next.pid);
                 self.leaves(time, previous.pid, previous_state, next);
                 self.gets(time, event.cpu, next.pid, previous);
             }

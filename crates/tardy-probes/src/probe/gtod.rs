@@ -1,7 +1,7 @@
 //! `gtod`: reads a clock continuously, and records the times between two consecutive reads.
 //! gtod_latency of koolwal2009 reports only the largest of these times.
 //!
-//! The probe reads two clocks in turns: one for 1 ms, then the other. If it read the clocks
+//! The probe reads two clocks in turns: one for 1.03 ms, then the other. If it read the clocks
 //! alternately, the time between two reads of one clock would include a read of the other clock.
 //! The turns of the two clocks overlap: each turn starts before the other clock's last read. So a
 //! delay between two turns falls between two reads of one clock.
@@ -30,8 +30,8 @@ use crate::recording::ring::Producer;
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "gtod",
     about: "gaps between consecutive reads of the clock",
-    times: "repeated gettimeofday(2) for 1 ms, then repeated clock_gettime(CLOCK_MONOTONIC) for 1 \
-            ms: from one read of a clock to the next; every gap is counted",
+    times: "repeated gettimeofday(2) for 1.03 ms, then repeated clock_gettime(CLOCK_MONOTONIC) for \
+            1.03 ms: from one read of a clock to the next; every gap is counted",
     context: "no timer; stock kernel: the probe can lose its CPU to any context; PREEMPT_RT: to \
               interrupts and to tasks of the same or a higher priority",
     source: "koolwal2009 (gtod_latency)",
@@ -63,7 +63,11 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
 
 /// Duration of one clock's turn. In this time, the other clock is read only once, after the turn's
 /// first read.
-const TURN: Nanos = Nanos::from_millis(1);
+///
+/// The duration is out of step with the kernel's tick (1, 4 or 10 ms) and with work that recurs
+/// each second or each four seconds. With 1 ms, such work would always fall into the turns of the
+/// same clock.
+const TURN: Nanos = Nanos(1_030_700);
 
 fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let share = Share::of(opening.probe);

@@ -30,8 +30,8 @@ fn ready(last: i32) -> Doing {
 }
 
 #[test]
-fn the_longest_softirq_while_a_thread_waits_is_stored_unless_a_thread_preempted_it() {
-    let softirq = |switch: &[Item]| {
+fn the_longest_softirq_while_a_thread_waits_is_stored_with_the_time_that_it_was_preempted() {
+    let softirq = |switches: &[Item]| {
         let enter = Kind::SoftirqEntry { vector: 3 };
         let flags = SOFT_INTERRUPT;
         let before = [
@@ -46,19 +46,37 @@ fn the_longest_softirq_while_a_thread_waits_is_stored_unless_a_thread_preempted_
             event(290, 0, OTHER, flags, Kind::SoftirqExit { vector: 3 }),
             switch_of(300, 0, (OTHER, 0), LOOP),
         ];
-        let found = stints(&[&before[..], switch, &after].concat());
+        let found = stints(&[&before[..], switches, &after].concat());
         match found.last() {
             Some((230, 300, Doing::Ready { held, .. })) => *held,
             other => panic!("{other:?}"),
         }
     };
-    let held = softirq(&[]).unwrap();
     let by = Waker::Softirq(Some(3));
-    assert_eq!((held.by, held.start, held.end), (by, 220, 290));
-    assert!(held.is_most_of(230, 300) && !held.is_most_of(100, 300) && !held.is_most_of(290, 300));
-    let switch = switch_of(240, 0, (OTHER, 0), 21);
+    let held = |preempted| {
+        Some(Held {
+            by,
+            start: 220,
+            end: 290,
+            preempted,
+        })
+    };
+    let found = softirq(&[]);
+    assert_eq!(found, held(0));
+    let found = found.unwrap();
+    assert!(found.is_most_of(230, 300));
+    assert!(!found.is_most_of(100, 300) && !found.is_most_of(290, 300));
+    let preempted = switch_of(240, 0, (OTHER, 0), 21);
+    let found = softirq(&[preempted.clone(), switch_of(245, 0, (21, 1), OTHER)]);
+    assert_eq!(found, held(5));
+    assert!(found.unwrap().is_most_of(230, 300));
+    let found = softirq(&[preempted]);
+    assert_eq!(found, held(50));
+    assert!(!found.unwrap().is_most_of(230, 300));
+    // It is unknown when the softirq was preempted.
+    let unknown = switch_of(240, 0, (21, 0), 22);
     assert_eq!(
-        softirq(&[switch]).map(|held| held.by),
+        softirq(&[unknown]).map(|held| held.by),
         Some(Waker::Softirq(Some(6)))
     );
 }

@@ -230,3 +230,52 @@ fn a_delay_in_a_link_of_a_chain_is_found_in_this_link() {
         assert!(right >= 3, "{link}: {right} of {chains:?}");
     }
 }
+
+#[test]
+fn the_thread_that_had_the_cpu_of_a_virtual_cpu_is_named() {
+    const TEST: &str = "the_thread_that_had_the_cpu_of_a_virtual_cpu_is_named";
+    if !can_trace(TEST) {
+        return;
+    }
+    let place = Workplace::new();
+    // A boot sector that computes after each tick of its timer (18.2 per second):
+    // 1: sti; hlt; mov dx, 40; 2: mov cx, 0xffff; 3: loop 3b; dec dx; jnz 2b; jmp 1b
+    let mut sector = vec![
+        0xfb, 0xf4, 0xba, 40, 0, 0xb9, 0xff, 0xff, 0xe2, 0xfe, 0x4a, 0x75, 0xf8, 0xeb, 0xf1,
+    ];
+    sector.resize(510, 0);
+    sector.extend([0x55, 0xaa]);
+    std::fs::write(place.path("guest.img"), sector).unwrap();
+    let cpu = machine::last_cpu().to_string();
+    let pinned = |words: &str| {
+        let words = format!("-c {cpu} {words}");
+        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        place.start_command(machine::program("taskset", "util-linux"), words)
+    };
+    machine::program("qemu-system-x86_64", "qemu-system-x86");
+    let guest = pinned(
+        "qemu-system-x86_64 -accel tcg -display none -name guest,debug-threads=on -nodefaults \
+         -vga std -drive file=guest.img,format=raw,snapshot=on",
+    );
+    std::os::unix::fs::symlink("/bin/sh", place.path("hog")).unwrap();
+    let hog = "i=0; while [ $i -lt 300 ]; do i=$((i+1)); j=0; while [ $j -lt 20000 ]; do \
+               j=$((j+1)); done; sleep 0.02; done";
+    std::fs::write(place.path("hog.sh"), hog).unwrap();
+    let _hog = pinned("chrt -f 10 ./hog hog.sh");
+    let line = format!("attach {} --for 4s --json --out run", guest.pid());
+    let found = place.tardy(&line).ends_with(0).json();
+    let cycles = found["cycles"]["worst"].as_array().unwrap();
+    let delayed = cycles.iter().filter(|cycle| {
+        let stretches = cycle["stretches"].as_array().unwrap();
+        cycle["name"] == "CPU 0/TCG"
+            && stretches.iter().any(|stretch| {
+                let mut holders = ["by", "then"]
+                    .iter()
+                    .filter_map(|key| stretch[key].as_str());
+                holders.any(|holder| holder.starts_with("hog/"))
+                    && number(&stretch["length_ns"]) > 1_000_000
+            })
+    });
+    let delayed = delayed.count();
+    assert!(delayed >= 3, "{delayed} of {cycles:#?}");
+}

@@ -38,6 +38,7 @@ fn the_time_between_two_functions_is_divided_to_the_nanosecond() {
             by: Waker::Softirq(Some(3)),
             start: 180,
             end: 196,
+            preempted: 0,
         }),
     };
     cutter.take(stint(190, 200, ready), None);

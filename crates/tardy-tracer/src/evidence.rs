@@ -12,6 +12,9 @@ use tardy_trace::file::TraceHead;
 const WORST: usize = 16;
 /// How many bytes of recent pages are kept in memory, per CPU.
 const RECENT_BYTES_MAX: usize = 8 << 20;
+/// How old the events in recent pages may be, in ns. A sample is recorded soon after its clock
+/// read, so older pages would only be used for latencies that are about as long.
+const RECENT_NS_MAX: u64 = 60_000_000_000;
 /// Maximum number of pages that are stored for one sample, per CPU.
 const PAGES_MAX: usize = 64;
 /// The stored pages cover the time from this many ns before the due time until this many ns after
@@ -80,7 +83,12 @@ impl Evidence {
             begins,
             bytes: Arc::new(page),
         });
-        while self.bytes[place] > RECENT_BYTES_MAX {
+        let oldest = begins.saturating_sub(RECENT_NS_MAX);
+        // The events of a page come before the beginning of the next page.
+        let is_old = |recent: &VecDeque<KeptPage>| {
+            recent.get(1).is_some_and(|second| second.begins <= oldest)
+        };
+        while self.bytes[place] > RECENT_BYTES_MAX || is_old(recent) {
             let Some(gone) = recent.pop_front() else {
                 break;
             };
@@ -229,6 +237,19 @@ mod tests {
             found,
             [(200, false), (500, true), (510, false), (520, false)]
         );
+    }
+
+    #[test]
+    fn only_pages_with_events_of_the_last_minute_are_kept() {
+        let mut evidence = Evidence::new(1, None);
+        let seconds = 1_000_000_000;
+        for number in 0..100 {
+            evidence.page(0, number * 25 * seconds, page(0));
+        }
+        let begins = evidence.recent[0].iter().map(|page| page.begins / seconds);
+        // The last page begins at 2475 s, and the events of the first one end at 2425 s.
+        assert_eq!(begins.collect::<Vec<_>>(), [2400, 2425, 2450, 2475]);
+        assert_eq!(evidence.bytes, [4 * 4096]);
     }
 
     #[test]

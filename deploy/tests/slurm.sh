@@ -56,4 +56,29 @@ done
 # shellcheck disable=SC2086 # they are words
 sbatch --quiet --wait --exclusive --array=1-4 --output="$folder/log/shard-%a" "$deploy/slurm/lab.sbatch" "$folder/exp" $lab_words
 is_that_of_one_machine "$folder/exp"
+
+# The same for the lab's other commands. The files that are left out contain times of the host.
+results() {
+    (cd "$1" && find . -type f ! -path '*/locks/*' ! -name '*.wall' ! -name '*.html' ! -name run.json ! -name lab.json ! -name result.json | sort | xargs sha256sum)
+}
+is_that_of_an_array() {
+    local words=$1 out=$2 said
+    shift 2
+    # A deadline may be missed (exit code 1).
+    # shellcheck disable=SC2086 # they are words
+    "$tardy" $words --out "$folder/one/$out" "$@" > /dev/null || [ $? -eq 1 ]
+    # shellcheck disable=SC2086
+    sbatch --quiet --wait --exclusive --array=1-4 --output="$folder/log/$out-%a" "$deploy/slurm/lab.sbatch" "$folder/array/$out" ${words#lab } "$@" || true
+    # The same command without a shard finds all guests, and shows the table.
+    # shellcheck disable=SC2086
+    said=$("$tardy" $words --out "$folder/array/$out" "$@" 2>&1 > /dev/null) || [ $? -eq 1 ]
+    if grep -e ' replica ' -e '^round ' <<< "$said"; then echo "$words: the array left these guests out" >&2; return 1; fi
+    [ "$(results "$folder/one/$out" | wc -l)" -ge 4 ]
+    diff <(results "$folder/one/$out") <(results "$folder/array/$out")
+    echo "$words: $(results "$folder/array/$out" | wc -l) files are those of one machine"
+}
+is_that_of_an_array 'lab app' app /usr/bin/perl --deadline 1ms --kernel debian:6.1 --preempt none,full --kernel debian:6.1-rt --load none --for 1s -- -e 'select(undef, undef, undef, 0.01) while 1'
+is_that_of_an_array 'lab atlas' atlas --kernel debian:6.1 --preempt none,full --load fork --for 500ms --replicas 2
+is_that_of_an_array 'lab hunt' hunt --kernel debian:6.1-rt --rounds 1 --guests 8 --programs 4 --findings 0
+is_that_of_an_array reproduce reproduce mckenney2009 --on lab
 cat "$lab_reference/table/text"

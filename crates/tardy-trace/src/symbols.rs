@@ -18,37 +18,78 @@ pub fn shown(name: &str) -> Cow<'_, str> {
 /// Functions by address.
 #[derive(Debug, Default)]
 pub struct Symbols {
-    /// Addresses and names, sorted by address.
-    addresses: Vec<(u64, String)>,
+    /// Sorted by address.
+    symbols: Vec<Symbol>,
+    /// All names, one after the other.
+    names: String,
+}
+
+/// A function or a variable.
+#[derive(Debug, Clone, Copy)]
+struct Symbol {
+    address: u64,
+    /// Where the name starts in `names`.
+    start: u32,
+    length: u16,
 }
 
 /// Maximum distance of an address from the start of the function that contains it; kallsyms does
 /// not list the ends of functions.
 const FUNCTION_BYTES_MAX: u64 = 1 << 20;
+/// Maximum number of characters of a name.
+const NAME_MAX: usize = 100;
 
 impl Symbols {
     /// Reads lines `ADDRESS TYPE NAME [MODULE]`, and ignores other lines. If the kernel hides its
     /// addresses, they are all 0; then no names are known.
     #[must_use]
     pub fn parse(text: &str) -> Self {
-        let line = |line: &str| {
-            let mut words = line.split_whitespace();
-            let address = u64::from_str_radix(words.next()?, 16)
-                .ok()
-                .filter(|&address| address != 0)?;
-            let name = words.nth(1)?;
-            Some((
+        let mut found = Self::default();
+        // /proc/kallsyms has more than 100,000 lines, and a program that starts a measurement waits
+        // for them.
+        for line in text.lines() {
+            let (address, end) = leading_hex(line);
+            let Some(name) = line[end..].strip_prefix(' ').and_then(|rest| rest.get(2..)) else {
+                continue;
+            };
+            let is_end = |byte: &u8| matches!(byte, b' ' | b'\t');
+            let name = match name.as_bytes().iter().position(is_end) {
+                Some(end) => &name[..end],
+                None => name,
+            };
+            if address != 0 && !name.is_empty() {
+                found.push(address, name);
+            }
+        }
+        found.symbols.sort_by_key(|symbol| symbol.address);
+        found
+    }
+
+    fn push(&mut self, address: u64, name: &str) {
+        let start = self.names.len();
+        let is_plain = name.len() <= NAME_MAX && name.bytes().all(|byte| byte.is_ascii_graphic());
+        if is_plain && !may_be_encoded(name) {
+            self.names.push_str(name);
+        } else {
+            let shown = shown(name);
+            let characters = shown.chars().filter(|character| !character.is_control());
+            self.names.extend(characters.take(NAME_MAX));
+        }
+        if let (Ok(start), Ok(length)) = (
+            u32::try_from(start),
+            u16::try_from(self.names.len() - start),
+        ) {
+            self.symbols.push(Symbol {
                 address,
-                shown(name)
-                    .chars()
-                    .filter(|character| !character.is_control())
-                    .take(100)
-                    .collect(),
-            ))
-        };
-        let mut addresses: Vec<(u64, String)> = text.lines().filter_map(line).collect();
-        addresses.sort_by_key(|&(address, _)| address);
-        Self { addresses }
+                start,
+                length,
+            });
+        }
+    }
+
+    fn name_of(&self, symbol: &Symbol) -> &str {
+        let start = symbol.start as usize;
+        &self.names[start..start + usize::from(symbol.length)]
     }
 
     /// Returns the name of the function at `address`; if there is none, the address as text.
@@ -69,13 +110,14 @@ impl Symbols {
     /// Returns the address of the function or variable with this name.
     #[must_use]
     pub fn address(&self, name: &str) -> Option<u64> {
-        let found = self.addresses.iter().find(|(_, known)| known == name);
-        found.map(|&(address, _)| address)
+        let found = self.iter().find(|&(_, known)| known == name);
+        found.map(|(address, _)| address)
     }
 
-    /// Returns the names of all functions, sorted by address.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.addresses.iter().map(|(_, name)| name.as_str())
+    /// Returns the addresses and the names of all functions and variables, sorted by address.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &str)> {
+        let symbols = self.symbols.iter();
+        symbols.map(|symbol| (symbol.address, self.name_of(symbol)))
     }
 
     /// Returns the last function that starts at or before `address`, and the distance from its
@@ -83,11 +125,32 @@ impl Symbols {
     #[must_use]
     pub fn nearest(&self, address: u64) -> Option<(&str, u64)> {
         let after = self
-            .addresses
-            .partition_point(|&(start, _)| start <= address);
-        let (start, name) = self.addresses.get(after.checked_sub(1)?)?;
-        Some((name, address - start))
+            .symbols
+            .partition_point(|symbol| symbol.address <= address);
+        let symbol = self.symbols.get(after.checked_sub(1)?)?;
+        Some((self.name_of(symbol), address - symbol.address))
     }
+}
+
+/// Returns the number at the start of a line, and the number of its hexadecimal digits.
+fn leading_hex(line: &str) -> (u64, usize) {
+    let (mut number, mut digits) = (0, 0);
+    for byte in line.bytes() {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' => byte - b'a' + 10,
+            _ => break,
+        };
+        number = number << 4 | u64::from(digit);
+        digits += 1;
+    }
+    (number, digits)
+}
+
+/// Returns whether the name starts like one that the Rust compiler encoded.
+fn may_be_encoded(name: &str) -> bool {
+    let name = name.trim_start_matches('_');
+    name.starts_with('R') || name.starts_with("ZN")
 }
 
 #[cfg(test)]

@@ -180,7 +180,7 @@ impl Attachment {
         // Users without privileges can neither open tracefs nor see the kernel's symbols. Tracefs
         // is opened first, because its error names the missing privilege.
         Tracefs::open(root).map_err(NotTraced::NoTracefs)?;
-        let symbols = kernel_symbols();
+        let symbols = Symbols::parse(&kernel_symbols());
         let functions = functions(&symbols);
         if !functions.iter().any(|&(_, kind)| kind == TimerKind::Sleep) {
             return Err(NotAttached::HiddenFunctions);
@@ -233,7 +233,7 @@ impl Attachment {
             now: numbers,
             absent: BTreeSet::new(),
         };
-        let mut places = Places::new(Symbols::parse(&symbols));
+        let mut places = Places::new(symbols);
         functions
             .iter()
             .for_each(|&(address, _)| places.meet(address));

@@ -5,6 +5,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
+use tardy_trace::symbols::Symbols;
 use tardy_trace::timers::TimerKind;
 
 use crate::events::of_timers::{CANCEL, EXPIRE_ENTRY, START, SWITCH, WAKING};
@@ -86,22 +87,14 @@ pub(super) fn filters(
 
 /// Returns the addresses of the timers' functions from /proc/kallsyms; no addresses if the kernel
 /// hides them.
-pub(super) fn functions(symbols: &str) -> Vec<(u64, TimerKind)> {
-    let function = |line: &str| {
-        let mut words = line.split_ascii_whitespace();
-        let address = u64::from_str_radix(words.next()?, 16)
-            .ok()
-            .filter(|&address| address != 0)?;
+pub(super) fn functions(symbols: &Symbols) -> Vec<(u64, TimerKind)> {
+    let function = |(address, name): (u64, &str)| {
         // Compilers append suffixes to names, as in `hrtimer_wakeup.llvm.1`.
-        let name = words.nth(1)?.split('.').next()?;
-        Some((
-            address,
-            TimerKind::ALL
-                .into_iter()
-                .find(|kind| kind.function() == name)?,
-        ))
+        let name = name.split_once('.').map_or(name, |(name, _)| name);
+        let mut kinds = TimerKind::ALL.into_iter();
+        Some((address, kinds.find(|kind| kind.function() == name)?))
     };
-    symbols.lines().filter_map(function).collect()
+    symbols.iter().filter_map(function).collect()
 }
 
 /// Returns a filter for each event of [`OF_PROBES`]. These events show why a thread waited in the
@@ -127,8 +120,9 @@ mod tests {
             (0xffff_ffff_8100_0030, TimerKind::PosixTimer),
             (0xffff_ffff_8100_0040, TimerKind::Itimer),
         ];
-        assert_eq!(functions(symbols), kinds);
-        assert_eq!(functions("0000000000000000 t hrtimer_wakeup\n"), []);
+        assert_eq!(functions(&Symbols::parse(symbols)), kinds);
+        let hidden = Symbols::parse("0000000000000000 t hrtimer_wakeup\n");
+        assert_eq!(functions(&hidden), []);
     }
 
     #[test]

@@ -254,7 +254,7 @@ fn a_killed_recording_opens_and_adds_up_and_the_next_one_continues_it() {
     // The stacks in the traces contain the names of functions.
     let trace = std::fs::read(run.join("trace/worst-00000-1.dat")).unwrap();
     let symbols = TraceFile::parse(&trace).unwrap().symbols;
-    let functions: Vec<String> = symbols.names().map(str::to_owned).collect();
+    let functions: Vec<String> = symbols.iter().map(|(_, name)| name.to_owned()).collect();
     assert!(
         functions.iter().any(|name| name == "do_nanosleep"),
         "{functions:?}"

@@ -315,7 +315,7 @@ mod tests {
         let timer = entry(110, 20, 5, 0xf000, 110);
         let [in_timer, after] =
             [HARD_INTERRUPT, SOFT_INTERRUPT].map(|flags| waking(120, 20, flags, 10));
-        let found = waker_of(&[softirq.clone(), timer.clone(), in_timer]);
+        let found = waker_of(&[softirq, timer, in_timer]);
         assert_eq!(found, (Waker::Timer, Some(110)));
         let found = waker_of(&[softirq, timer, exit(115, 20, 5), after]);
         assert_eq!(found, (Waker::Softirq(Some(3)), Some(100)));

@@ -67,7 +67,7 @@ fn the_longest_softirq_while_a_thread_waits_is_stored_with_the_time_that_it_was_
     assert!(found.is_most_of(230, 300));
     assert!(!found.is_most_of(100, 300) && !found.is_most_of(290, 300));
     let preempted = switch_of(240, 0, (OTHER, 0), 21);
-    let found = softirq(&[preempted.clone(), switch_of(245, 0, (21, 1), OTHER)]);
+    let found = softirq(&[preempted, switch_of(245, 0, (21, 1), OTHER)]);
     assert_eq!(found, held(5));
     assert!(found.unwrap().is_most_of(230, 300));
     let found = softirq(&[preempted]);

@@ -64,7 +64,9 @@ pub struct Guest<'a> {
 }
 
 impl Guest<'_> {
-    /// Boots the guest. Makes `folder`, and leaves the run, `lab.json` and the logs there.
+    /// Boots the guest. Makes `folder`, and leaves the run, `lab.json` and the logs there. If QEMU
+    /// cannot resume the guest from its snapshot because the boot was too long, boots the guest for
+    /// the job instead.
     ///
     /// # Errors
     /// Returns [`Failure`] if there is no result; the console's output stays in the folder.
@@ -91,7 +93,16 @@ impl Guest<'_> {
                 _ => {}
             }
         }
-        result
+        match result {
+            Err(failure) if self.snapshots.is_some() && failure.cause.is_long_boot() => {
+                let booting = Guest {
+                    snapshots: None,
+                    ..self.clone()
+                };
+                booting.run(qemu, folder)
+            }
+            result => result,
+        }
     }
 
     fn run_in(&self, qemu: &Qemu, folder: &Path) -> Result<Provenance, Failure> {

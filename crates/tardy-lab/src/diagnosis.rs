@@ -115,6 +115,14 @@ impl Failure {
     }
 }
 
+impl Cause {
+    /// Returns whether QEMU cannot resume the guest, because the guest has executed too many
+    /// instructions before its snapshot.
+    pub(super) fn is_long_boot(&self) -> bool {
+        matches!(self, Self::Qemu(words) if words.contains(LONG_BOOT))
+    }
+}
+
 impl fmt::Display for Cause {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -142,11 +150,6 @@ impl fmt::Display for Cause {
             ),
             Self::Guest(words) => write!(formatter, "{words}"),
             Self::Torn(why) => write!(formatter, "{why}: run it again"),
-            Self::Qemu(words) if words.contains(LONG_BOOT) => write!(
-                formatter,
-                "QEMU cannot resume a guest that has executed more than 2^31 instructions before \
-                 its snapshot: leave out --snapshots, or load fewer modules"
-            ),
             Self::Qemu(words) => write!(formatter, "QEMU gave up: {words}"),
             Self::Program { ending, stderr } => {
                 match ending {

@@ -297,16 +297,21 @@ mod tests {
     }
 
     #[test]
-    fn a_softirq_that_preempts_another_one_does_not_end_it() {
+    fn a_softirq_that_preempts_another_one_does_not_wake_for_it() {
         let (low, high) = (20, 30);
         let softirq = |time, thread, kind| event(time, 0, thread, SOFT_INTERRUPT, kind);
-        let found = waker_of(&[
-            softirq(100, low, Kind::SoftirqEntry { vector: 3 }),
-            softirq(110, high, Kind::SoftirqEntry { vector: 6 }),
-            softirq(120, high, Kind::SoftirqExit { vector: 6 }),
-            waking(130, low, SOFT_INTERRUPT, 10),
-        ]);
-        assert_eq!(found, (Waker::Softirq(Some(3)), Some(100)));
+        let enters = softirq(100, low, Kind::SoftirqEntry { vector: 3 });
+        let preempts = softirq(110, high, Kind::SoftirqEntry { vector: 6 });
+        let ends = softirq(120, high, Kind::SoftirqExit { vector: 6 });
+        let wakes = waking(130, low, SOFT_INTERRUPT, 10);
+        let expected = (Waker::Softirq(Some(3)), Some(100));
+        assert_eq!(waker_of(&[enters, preempts, ends, wakes]), expected);
+        // The second softirq waits for a lock.
+        assert_eq!(waker_of(&[enters, preempts, wakes]), expected);
+        let ends = softirq(120, low, Kind::SoftirqExit { vector: 3 });
+        let wakes = waking(130, high, SOFT_INTERRUPT, 10);
+        let found = waker_of(&[enters, preempts, ends, wakes]);
+        assert_eq!(found, (Waker::Softirq(Some(6)), Some(110)));
     }
 
     #[test]

@@ -65,7 +65,7 @@ impl Held {
     }
 }
 
-/// What can interrupt a thread.
+/// Work that can interrupt a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Work {
     /// The function of the timer with this address.
@@ -99,7 +99,7 @@ struct Entered {
     preempted: u64,
 }
 
-/// What interrupts the threads on a CPU, and so may wake other threads.
+/// The work that interrupts the threads on a CPU, and so may wake other threads.
 #[derive(Debug, Clone, Default)]
 struct Context {
     /// In the order in which they were entered.
@@ -256,7 +256,7 @@ impl Context {
     }
 
     fn hold(&mut self, left: Option<Entered>, end: u64) {
-        // A thread that executes the exit again has its CPU, even if the trace lacks the switch.
+        // A thread that leaves a softirq has its CPU again, even if the trace lacks the switch.
         let Some(entered) = left.filter(|entered| entered.on_cpu != OnCpu::Unknown) else {
             return;
         };

@@ -239,9 +239,9 @@ fn the_thread_that_had_the_cpu_of_a_virtual_cpu_is_named() {
     }
     let place = Workplace::new();
     // A boot sector that computes after each tick of its timer (18.2 per second):
-    // 1: sti; hlt; mov dx, 40; 2: mov cx, 0xffff; 3: loop 3b; dec dx; jnz 2b; jmp 1b
+    // 1: sti; hlt; mov dx, 100; 2: mov cx, 0xffff; 3: loop 3b; dec dx; jnz 2b; jmp 1b
     let mut sector = vec![
-        0xfb, 0xf4, 0xba, 40, 0, 0xb9, 0xff, 0xff, 0xe2, 0xfe, 0x4a, 0x75, 0xf8, 0xeb, 0xf1,
+        0xfb, 0xf4, 0xba, 100, 0, 0xb9, 0xff, 0xff, 0xe2, 0xfe, 0x4a, 0x75, 0xf8, 0xeb, 0xf1,
     ];
     sector.resize(510, 0);
     sector.extend([0x55, 0xaa]);

@@ -14,7 +14,7 @@ use tardy_sys::regular_file;
 
 use crate::exit::Exit;
 use crate::explain::Late;
-use crate::explain::cycles::{Cycle, StretchKind, explain_cycles};
+use crate::explain::cycles::{Cycle, IDLE, StretchKind, explain_cycles};
 use crate::explain::run::RunQuestion;
 use crate::explain::source::explain_run;
 use crate::explain::words::holder;
@@ -308,18 +308,19 @@ fn culprit(path: &Path, question: &AppQuestion) -> Option<String> {
     }
 }
 
-/// A cycle begins with a wake-up, after which the thread may have to wait for the CPU. Describes
-/// who had the CPU during this wait.
+/// A cycle begins with a wake-up, after which the thread may have to wait for the CPU. Names the
+/// thread that had the CPU longest during this wait.
 fn wake_up(cycle: &Cycle) -> Option<String> {
     let stretch = cycle
         .stretches
         .iter()
         .filter(|stretch| stretch.kind == StretchKind::WakeUp)
         .max_by_key(|stretch| stretch.length_ns)?;
-    Some(match (&stretch.by, &stretch.then) {
-        (Some(by), Some(then)) => format!("{by}, then {then}"),
-        (Some(by), None) => by.clone(),
-        (None, _) => "the CPU was idle".to_owned(),
+    let by = stretch.by.clone()?;
+    Some(if by == IDLE {
+        "the CPU was idle".to_owned()
+    } else {
+        by
     })
 }
 

@@ -18,6 +18,8 @@ use crate::loop_rules::LoopRules;
 
 /// Name of the file in a run folder.
 pub const FILE: &str = "cycles.json";
+/// Name of the thread that has an idle CPU.
+pub const IDLE: &str = "idle";
 /// Maximum number of stored cycles over all threads. With more than 320 threads, [`cut`] exceeds
 /// this number, because it stores at least ten cycles of each thread.
 const WORST_MAX: usize = 3200;
@@ -57,13 +59,14 @@ pub struct Stretch {
     /// The system call and the kernel function in which the thread slept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<WaitPlace>,
-    /// For a sleep: what ended it. For a wait: the interrupt or softirq that had the CPU for most
-    /// of the wait, or the first thread that had the CPU.
+    /// For a sleep: what ended it. For a wait: the interrupt or softirq that had the CPU for at
+    /// least half of the wait, or else the thread that had it longest (`idle` for an idle CPU).
+    /// Absent if this is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// The last thread that had the CPU; absent if it is the same as the first.
+    /// For a wait: for how long `by` had the CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub then: Option<String>,
+    pub by_ns: Option<Nanos>,
 }
 
 /// How the time of one cycle, or of several cycles, is divided. The sum of the parts equals the

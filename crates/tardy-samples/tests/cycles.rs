@@ -8,7 +8,6 @@ use tardy_core::units::Nanos;
 use tardy_samples::cycles::cut::Cutter;
 use tardy_samples::cycles::{Cycles, Shares, StretchKind, WaitPlace};
 use tardy_trace::contexts::Waker;
-use tardy_trace::event::Thread;
 use tardy_trace::stints::{Doing, Stint};
 use tardy_trace::timers::{TimerClock, TimerKind};
 use tardy_trace::wake_ups::{Cause, Parts, Start, WakeUp};
@@ -35,7 +34,7 @@ impl Story {
             end,
             doing,
         };
-        self.cutter.take(stint, place);
+        self.cutter.take(stint, place, None);
     }
 
     fn runs(&mut self, length: i64) {
@@ -66,8 +65,7 @@ impl Story {
                 start: Start::Switch,
             });
         }
-        let last = Thread::default();
-        self.does(10, Doing::Ready { last, held: None }, None);
+        self.does(10, Doing::Ready { cpu: 0, held: None }, None);
     }
 
     fn ends(mut self) -> Cycles {
@@ -94,15 +92,7 @@ fn a_cycle_is_a_closed_sum_from_the_due_time_to_the_next_sleep_in_the_waiting_pl
         if cycle == 50 {
             story.sleeps(3_000, LOCK, Waker::Thread(20));
             story.runs(7);
-            let other = Thread {
-                pid: 30,
-                ..Thread::default()
-            };
-            let preempted = Doing::Preempted {
-                first: other,
-                last: other,
-            };
-            story.does(40, preempted, None);
+            story.does(40, Doing::Preempted { cpu: 0 }, None);
             story.runs(3);
         }
         story.sleeps(900, HOME, Waker::Timer);

@@ -9,8 +9,9 @@
 use foldhash::HashMap;
 
 use crate::contexts::{Held, Waker};
-use crate::event::{Event, Kind, Thread};
+use crate::event::{Event, Kind};
 use crate::merge::Item;
+use crate::occupants::Occupant;
 
 /// Maximum number of links that are stored per chain; if there are more, the last ones are stored.
 pub const LINKS_MAX: usize = 8;
@@ -26,8 +27,8 @@ pub struct Link {
     pub woken: i64,
     /// When the thread got a CPU.
     pub ran: i64,
-    /// The thread that had this CPU before; ID 0 is the idle task.
-    pub last: Thread,
+    /// The thread that had this CPU longest during the wait; absent if it is unknown.
+    pub occupant: Option<Occupant>,
     /// The interrupt or softirq that had this CPU for most of the wait.
     pub held: Option<Held>,
 }
@@ -104,15 +105,16 @@ impl Chains {
         self.pending.insert(thread.pid, pending);
     }
 
-    /// Records that a woken thread got the CPU from `last`, and returns the chain that ends with
-    /// this thread. `held` is an interrupt or a softirq of this CPU. Returns `None` if the thread
-    /// was woken within its cycle, because the wait for such a wake-up is part of the cycle.
+    /// Records that a woken thread got a CPU, and returns the chain that ends with this thread.
+    /// `held` is an interrupt or a softirq of this CPU. `occupant` returns the thread that had this
+    /// CPU longest in an interval. Returns `None` if the thread was woken within its cycle, because
+    /// the wait for such a wake-up is part of the cycle.
     pub fn run(
         &mut self,
         thread: i32,
         time: i64,
-        last: Thread,
         held: Option<Held>,
+        occupant: impl FnOnce(i64, i64) -> Option<Occupant>,
         is_inside: bool,
     ) -> Option<&Chain> {
         let pending = self.pending.remove(&thread)?;
@@ -136,8 +138,8 @@ impl Chains {
             thread,
             woken,
             ran,
-            last,
-            held: held.filter(|held| held.is_most_of(woken, ran)),
+            occupant: occupant(woken, ran),
+            held: held.filter(|held| held.most_of(woken, ran).is_some()),
         });
         if self.current.len() >= THREADS_MAX && !self.current.contains_key(&thread) {
             self.current.clear();
@@ -174,34 +176,40 @@ mod tests {
     fn a_chain_goes_back_to_the_interrupt_and_its_parts_add_up() {
         let mut chains = Chains::default();
         wake(&mut chains, 100, IRQ, 1);
-        chains.run(1, 110, thread(0), None, false).unwrap();
+        chains.run(1, 110, None, |_, _| None, false).unwrap();
         wake(&mut chains, 150, Waker::Thread(1), 2);
-        chains.run(2, 500, thread(77), None, false).unwrap();
+        let behind = |woken, ran| {
+            Some(Occupant {
+                thread: thread(77),
+                length: ran - woken,
+            })
+        };
+        chains.run(2, 500, None, behind, false).unwrap();
         // The thread blocks before it wakes the next one, so the time for which it blocks is part
         // of its own time.
         wake(&mut chains, 550, IRQ, 2);
-        assert_eq!(chains.run(2, 560, thread(0), None, true), None);
+        assert_eq!(chains.run(2, 560, None, |_, _| None, true), None);
         wake(&mut chains, 600, Waker::Thread(2), 3);
-        let chain = chains.run(3, 620, thread(0), None, false).unwrap();
+        let chain = chains.run(3, 620, None, |_, _| None, false).unwrap();
         assert_eq!((chain.origin, chain.latency()), (IRQ, 520));
         let parts: Vec<(i32, i64, i64)> = chain
             .parts()
             .map(|(link, waited, took)| (link.thread, waited, took))
             .collect();
         assert_eq!(parts, [(1, 10, 40), (2, 350, 100), (3, 20, 0)]);
-        assert_eq!(chain.links[1].last, thread(77));
+        assert_eq!(chain.links[1].occupant, behind(150, 500));
     }
 
     #[test]
     fn a_long_chain_keeps_its_last_links_and_a_loss_ends_all() {
         let mut chains = Chains::default();
         wake(&mut chains, 100, IRQ, 1);
-        chains.run(1, 110, thread(0), None, false).unwrap();
+        chains.run(1, 110, None, |_, _| None, false).unwrap();
         for pid in 2..=12 {
             let time = 100 * u64::try_from(pid).unwrap();
             wake(&mut chains, time, Waker::Thread(pid - 1), pid);
             let chain = chains
-                .run(pid, i64::from(pid) * 100 + 10, thread(0), None, false)
+                .run(pid, i64::from(pid) * 100 + 10, None, |_, _| None, false)
                 .unwrap();
             let parts: i64 = chain.parts().map(|(_, waited, took)| waited + took).sum();
             assert_eq!(parts, chain.latency());
@@ -210,6 +218,6 @@ mod tests {
         }
         wake(&mut chains, 2_000, Waker::Thread(12), 13);
         chains.take_loss(&lost(2_001));
-        assert_eq!(chains.run(13, 2_010, thread(0), None, false), None);
+        assert_eq!(chains.run(13, 2_010, None, |_, _| None, false), None);
     }
 }

@@ -53,11 +53,12 @@ pub struct Held {
 }
 
 impl Held {
-    /// Returns whether the interrupt or softirq had the CPU for at least half of this interval.
+    /// Returns for how many ns the interrupt or softirq had the CPU in this interval, if this is at
+    /// least half of the interval.
     #[must_use]
-    pub fn is_most_of(&self, start: i64, end: i64) -> bool {
+    pub fn most_of(&self, start: i64, end: i64) -> Option<i64> {
         let overlap = self.end.min(end) - self.start.max(start) - self.preempted;
-        overlap > 0 && overlap >= (end - start) / 2
+        (overlap > 0 && overlap >= (end - start) / 2).then_some(overlap)
     }
 
     fn length(&self) -> i64 {

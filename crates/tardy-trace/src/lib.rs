@@ -24,6 +24,7 @@ pub mod format;
 pub mod layout;
 pub mod live;
 pub mod merge;
+pub mod occupants;
 pub mod page;
 pub mod perfetto;
 pub mod recent;

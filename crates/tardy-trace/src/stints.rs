@@ -3,7 +3,8 @@
 //!
 //! The stints of a thread follow one another without a gap. The trace must contain `sched_switch`
 //! from and to the followed threads, `sched_waking` of these threads, and a kernel stack after each
-//! switch by which a thread went to sleep. The entries and exits of timer functions, interrupts and
+//! switch by which a thread went to sleep. The switches between other threads show which thread had
+//! a CPU while a followed one waited for it. The entries and exits of timer functions, interrupts and
 //! softirqs show what woke a thread; without them, it is unknown which interrupt did.
 //!
 //! If interrupts and softirqs come while a thread runs, their time counts as time in which the
@@ -12,9 +13,9 @@
 use foldhash::HashMap;
 
 use crate::contexts::{Contexts, Held, Waker};
-use crate::event::{Event, Kind, Thread};
+use crate::event::{Event, Kind};
 use crate::merge::Item;
-use crate::text::Text;
+use crate::occupants::{Occupant, Occupants};
 use crate::wake_ups::PREEMPTED;
 
 /// States of a thread that has exited (EXIT_DEAD and EXIT_ZOMBIE of include/linux/sched.h).
@@ -26,10 +27,8 @@ pub enum Doing {
     Running,
     /// The thread was runnable, but another thread had got its CPU.
     Preempted {
-        /// The first thread that got the CPU.
-        first: Thread,
-        /// The thread that had the CPU when this thread got it back.
-        last: Thread,
+        /// The CPU on which the thread was preempted.
+        cpu: u32,
     },
     /// The thread slept.
     Asleep {
@@ -42,8 +41,8 @@ pub enum Doing {
     },
     /// The thread had been woken, and waited for a CPU.
     Ready {
-        /// The thread that had the CPU when this thread got it; ID 0 is the idle task.
-        last: Thread,
+        /// The CPU that the thread got.
+        cpu: u32,
         /// The longest of this CPU's recent interrupts and softirqs that ended after the thread
         /// fell asleep.
         held: Option<Held>,
@@ -82,7 +81,7 @@ enum State {
     },
     Preempted {
         since: i64,
-        first: Thread,
+        cpu: u32,
         is_relative: bool,
     },
     Asleep {
@@ -99,6 +98,7 @@ pub struct Stints {
     /// The followed threads; what a thread does is unknown until its first event.
     threads: HashMap<i32, Option<State>>,
     contexts: Contexts,
+    occupants: Occupants,
     finished: Vec<Stint>,
 }
 
@@ -125,8 +125,21 @@ impl Stints {
             Item::Lost { .. } => {
                 self.threads.values_mut().for_each(|state| *state = None);
                 self.contexts.clear();
+                self.occupants.lose();
             }
         }
+    }
+
+    /// Records that switches between other threads may be missing from the trace.
+    pub fn lose_switches_of_others(&mut self) {
+        self.occupants.lose();
+    }
+
+    /// Returns the thread that had a CPU longest in an interval of the recent past; `None` if it is
+    /// unknown.
+    #[must_use]
+    pub fn occupant(&self, cpu: u32, start: i64, end: i64) -> Option<Occupant> {
+        self.occupants.longest(cpu, start, end)
     }
 
     /// Returns what wakes a thread in this event.
@@ -149,8 +162,9 @@ impl Stints {
             } => {
                 self.contexts
                     .switch(event.cpu, event.time, previous.pid, next.pid);
-                self.leaves(time, previous.pid, previous_state, next);
-                self.gets(time, event.cpu, next.pid, previous);
+                self.occupants.switch(event.cpu, time, previous, next);
+                self.leaves(time, event.cpu, previous.pid, previous_state);
+                self.gets(time, event.cpu, next.pid);
             }
             Kind::Waking { thread, .. } if self.threads.contains_key(&thread.pid) => {
                 let waker = self.waker(event);
@@ -206,16 +220,11 @@ impl Stints {
             Some(Some(State::Preempted { .. })) => time,
             _ => return,
         };
-        let idle = Thread {
-            pid: 0,
-            priority: 120,
-            name: Text::default(),
-        };
-        self.gets(since.min(time), cpu, thread, idle);
+        self.gets(since.min(time), cpu, thread);
     }
 
-    /// Records that a thread loses its CPU to `next`.
-    fn leaves(&mut self, time: i64, thread: i32, state: i64, next: Thread) {
+    /// Records that a thread loses its CPU.
+    fn leaves(&mut self, time: i64, cpu: u32, thread: i32, state: i64) {
         let Some(known) = self.threads.get_mut(&thread) else {
             return;
         };
@@ -237,7 +246,7 @@ impl Stints {
         *known = if state == 0 || state >= PREEMPTED {
             Some(State::Preempted {
                 since: time,
-                first: next,
+                cpu,
                 is_relative: relative,
             })
         } else if state & ENDED != 0 {
@@ -252,8 +261,8 @@ impl Stints {
         };
     }
 
-    /// Records that a thread gets this CPU; `last` had it until then.
-    fn gets(&mut self, time: i64, cpu: u32, thread: i32, last: Thread) {
+    /// Records that a thread gets this CPU.
+    fn gets(&mut self, time: i64, cpu: u32, thread: i32) {
         let Some(known) = self.threads.get_mut(&thread) else {
             return;
         };
@@ -269,10 +278,10 @@ impl Stints {
         match *known {
             Some(State::Preempted {
                 since,
-                first,
+                cpu,
                 is_relative,
             }) => {
-                push(since, time, Doing::Preempted { first, last });
+                push(since, time, Doing::Preempted { cpu });
                 relative = is_relative;
             }
             Some(State::Asleep {
@@ -290,7 +299,7 @@ impl Stints {
                 };
                 push(since, woke, asleep);
                 let held = self.contexts.longest_after(cpu, since);
-                push(woke, time, Doing::Ready { last, held });
+                push(woke, time, Doing::Ready { cpu, held });
             }
             Some(State::Running { .. }) | None => {}
         }

@@ -357,6 +357,7 @@ impl Attachment {
                 // The code that measures cycles is not told about this loss, because it cuts off
                 // any cycle in which the stack of a sleep may be missing.
                 self.watch.lose_explanations();
+                self.stints.lose_switches_of_others();
                 continue;
             };
             self.watch.take(&item);
@@ -390,23 +391,31 @@ impl Attachment {
                 observer.wake_up(&wake_up, &kind, name);
                 keep(&mut self.evidence, &wake_up);
             }
-            let mut is_inside = false;
+            let (mut is_inside, mut slept) = (false, i64::MIN);
             for (stint, place) in ended.drain(..) {
+                let mut occupant = None;
                 match stint.doing {
                     Doing::Asleep { .. } => {
+                        slept = stint.start;
                         let home = self.cutter.waiting_place(stint.thread).flatten();
                         is_inside = home.is_some() && place.is_some() && home != place;
                     }
-                    Doing::Ready { last, held } => {
+                    Doing::Ready { cpu, held } => {
                         let (thread, ran) = (stint.thread, stint.end);
-                        let chain = self.chains.run(thread, ran, last, held, is_inside);
+                        let by = |start, end| self.stints.occupant(cpu, start, end);
+                        let chain = self.chains.run(thread, ran, held, by, is_inside);
                         if let Some(chain) = chain {
                             self.slowest.add(chain);
                         }
+                        let due = self.cutter.due(&stint);
+                        occupant = by(due.map_or(stint.start, |due| due.max(slept)), stint.end);
                     }
-                    Doing::Running | Doing::Preempted { .. } => {}
+                    Doing::Preempted { cpu } => {
+                        occupant = self.stints.occupant(cpu, stint.start, stint.end);
+                    }
+                    Doing::Running => {}
                 }
-                self.cutter.take(stint, place);
+                self.cutter.take(stint, place, occupant);
             }
             self.ended = ended;
             self.mark(&item, observer);
@@ -478,9 +487,10 @@ impl Attachment {
             }
             // This arm handles only linked threads, which are not followed. For followed threads,
             // the stints show when they run.
-            Kind::Switch { previous, next, .. } if self.linked.contains(&next.pid) => {
+            Kind::Switch { next, .. } if self.linked.contains(&next.pid) => {
                 let time = i64::try_from(event.time).unwrap_or(i64::MAX);
-                self.chains.run(next.pid, time, previous, None, false);
+                let by = |start, end| self.stints.occupant(event.cpu, start, end);
+                self.chains.run(next.pid, time, None, by, false);
             }
             _ => {}
         }

@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use tardy_core::units::Nanos;
 use tardy_results::explain::LoopRow;
 use tardy_results::explain::cycles::{
-    Cycle, CycleExplanation, CycleRow, OtherPlaces, PlaceRow, Stretch, StretchKind, WaitPlace,
-    WakeUpChain,
+    Cycle, CycleExplanation, CycleRow, IDLE, OtherPlaces, PlaceRow, Stretch, StretchKind,
+    WaitPlace, WakeUpChain,
 };
 
 use super::explain_run_text::{loop_name, rules_head};
@@ -134,9 +134,13 @@ pub fn chain_words(chain: &WakeUpChain) -> String {
                 link.took_ns
             )
         } else {
-            let behind = link.behind.as_deref().unwrap_or("an idle thread");
+            let behind = match link.behind.as_deref() {
+                Some(IDLE) => ", which was idle".to_owned(),
+                Some(by) => format!(" behind {by}"),
+                None => String::new(),
+            };
             format!(
-                ", of which {name} waited {} for the CPU behind {behind}",
+                ", of which {name} waited {} for the CPU{behind}",
                 link.waited_ns
             )
         }
@@ -213,16 +217,29 @@ fn words(stretch: &Stretch) -> String {
             let by = by.map_or_else(String::new, |by| format!(", until {by} woke it up"));
             format!("{length} in {} ({}){by}", place.call, place.function)
         }
-        // The text does not name a single cause, because a late timer interrupt may have caused a
-        // part of the interval.
-        (StretchKind::WakeUp, _) => match by {
-            Some(by) => format!("{length}; {by} had the CPU last"),
-            None => format!("{length}; the CPU was idle"),
+        // The text names the thread, but not as the cause, because a late timer interrupt may have
+        // caused a part of the interval.
+        (StretchKind::WakeUp, _) => match (by, stretch.by_ns) {
+            (Some(IDLE), Some(idle)) if idle < length => {
+                format!("{length}; the CPU was idle for {idle}")
+            }
+            (Some(by), Some(had)) if had < length => {
+                format!("{length}; {by} had the CPU for {had}")
+            }
+            (Some(IDLE), _) => format!("{length}; the CPU was idle"),
+            (Some(by), _) => format!("{length}; {by} had the CPU"),
+            (None, _) => format!("{length} behind unknown threads"),
         },
-        _ => match (by, &stretch.then) {
-            (Some(by), Some(then)) => format!("{length} behind {by}, and finally behind {then}"),
-            (Some(by), None) => format!("{length} behind {by}"),
-            (None, _) => format!("{length} on an idle CPU"),
+        _ => match (by, stretch.by_ns) {
+            (Some(IDLE), Some(idle)) if idle < length => {
+                format!("{length}, of which the CPU was idle for {idle}")
+            }
+            (Some(by), Some(had)) if had < length => {
+                format!("{length}, of which {by} had the CPU for {had}")
+            }
+            (Some(IDLE), _) => format!("{length} on an idle CPU"),
+            (Some(by), _) => format!("{length} behind {by}"),
+            (None, _) => format!("{length} behind unknown threads"),
         },
     }
 }
@@ -380,7 +397,7 @@ mod tests {
     use super::*;
     use tardy_results::explain::cycles::Shares;
 
-    fn cycle(shares: Shares, kind: StretchKind, then: Option<&str>) -> Cycle {
+    fn cycle(shares: Shares, kind: StretchKind, by: Option<(&str, i64)>) -> Cycle {
         let place = (kind == StretchKind::Blocked).then(|| WaitPlace {
             call: "fsync".to_owned(),
             function: "folio_wait_bit_common".to_owned(),
@@ -396,8 +413,8 @@ mod tests {
                 at_ns: Nanos(100_000),
                 length_ns: Nanos(3_000_000),
                 place,
-                by: Some("other/8".to_owned()),
-                then: then.map(str::to_owned),
+                by: by.map(|(by, _)| by.to_owned()),
+                by_ns: by.map(|(_, length)| Nanos(length)),
             }],
             left_out: 0,
             left_out_ns: Nanos::ZERO,
@@ -413,16 +430,38 @@ mod tests {
             blocked_ns: Nanos(3_000_000),
         };
         assert_eq!(
-            headline(&cycle(shares, StretchKind::Blocked, None)),
+            headline(&cycle(shares, StretchKind::Blocked, Some(("other/8", 0)))),
             "the longest cycle of loop/7 took 3.10 ms; the thread was blocked for 3.00 ms of it: \
              3.00 ms in fsync (folio_wait_bit_common), until other/8 woke it up"
         );
         std::mem::swap(&mut shares.blocked_ns, &mut shares.preempted_ns);
+        let (all, most) = (3_000_000, 2_000_000);
+        let wake_up = cycle(shares, StretchKind::WakeUp, Some(("other/8", most)));
         assert_eq!(
-            headline(&cycle(shares, StretchKind::Preempted, Some("last/9"))),
-            "the longest cycle of loop/7 took 3.10 ms; the thread was preempted for 3.00 ms of it: \
-             3.00 ms behind other/8, and finally behind last/9"
+            words(&wake_up.stretches[0]),
+            "3.00 ms; other/8 had the CPU for 2.00 ms"
         );
+        for (by, expected) in [
+            (Some(("other/8", all)), "3.00 ms behind other/8"),
+            (
+                Some(("other/8", most)),
+                "3.00 ms, of which other/8 had the CPU for 2.00 ms",
+            ),
+            (Some((IDLE, all)), "3.00 ms on an idle CPU"),
+            (
+                Some((IDLE, most)),
+                "3.00 ms, of which the CPU was idle for 2.00 ms",
+            ),
+            (None, "3.00 ms behind unknown threads"),
+        ] {
+            assert_eq!(
+                headline(&cycle(shares, StretchKind::Preempted, by)),
+                format!(
+                    "the longest cycle of loop/7 took 3.10 ms; the thread was preempted for 3.00 \
+                     ms of it: {expected}"
+                )
+            );
+        }
         shares.running_ns = Nanos(9_000_000);
         let ran = headline(&cycle(shares, StretchKind::Preempted, None));
         assert!(ran.ends_with("the thread ran for 9.00 ms of it"), "{ran}");
@@ -509,7 +548,7 @@ mod tests {
             blocked_ns: Nanos(3_000_000),
         };
         let mut out = String::new();
-        let mut cycle = cycle(shares, StretchKind::Blocked, None);
+        let mut cycle = cycle(shares, StretchKind::Blocked, Some(("other/8", 0)));
         cycle.left_out = 5;
         cycle.left_out_ns = Nanos(60);
         story(&mut out, &cycle, Nanos(1_000_000_000), 200, 3);

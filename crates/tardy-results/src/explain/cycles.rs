@@ -9,7 +9,7 @@ use tardy_run::folder;
 use tardy_samples::cycles::FILE;
 pub use tardy_samples::cycles::chains::{ChainLink, WakeUpChain};
 pub use tardy_samples::cycles::{
-    Cycle, CycleRow, Cycles, OtherPlaces, PlaceRow, Shares, Stretch, StretchKind, WaitPlace,
+    Cycle, CycleRow, Cycles, IDLE, OtherPlaces, PlaceRow, Shares, Stretch, StretchKind, WaitPlace,
 };
 
 use super::LoopRow;

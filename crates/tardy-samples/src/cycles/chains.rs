@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
 use tardy_trace::chains::Chain;
 
-use super::cut::{told_thread, told_waker};
+use super::cut::{told_occupant, told_waker};
 
 /// Maximum number of stored chains.
 pub(super) const KEPT_MAX: usize = 100;
@@ -18,8 +18,8 @@ pub struct ChainLink {
     pub name: String,
     /// Time that the thread waited for a CPU after the wake-up.
     pub waited_ns: Nanos,
-    /// The interrupt or softirq that had the CPU for most of this wait, or else the last thread that
-    /// had it; absent if the CPU was idle.
+    /// The interrupt or softirq that had the CPU for at least half of this wait, or else the thread
+    /// that had it longest (`idle` for an idle CPU); absent if this thread is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind: Option<String>,
     /// Time from the end of this wait until the thread woke the next thread of the chain.
@@ -88,7 +88,7 @@ fn told(chain: &Chain, name: &impl Fn(i32) -> String) -> WakeUpChain {
         waited_ns: Nanos(waited),
         behind: match link.held {
             Some(held) => told_waker(held.by, name),
-            None => told_thread(link.last),
+            None => link.occupant.map(told_occupant),
         },
         took_ns: Nanos(took),
     });

@@ -17,13 +17,13 @@ use foldhash::HashMap;
 use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::units::Nanos;
 use tardy_trace::contexts::{Held, Waker};
-use tardy_trace::event::Thread;
+use tardy_trace::occupants::Occupant;
 use tardy_trace::stints::{Doing, Stint};
 use tardy_trace::wake_ups::{Cause, WakeUp};
 
 use super::{
-    Cycle, CycleRow, Cycles, Marks, OtherPlaces, PlaceRow, Shares, Stretch, StretchKind, WORST_MAX,
-    WaitPlace,
+    Cycle, CycleRow, Cycles, IDLE, Marks, OtherPlaces, PlaceRow, Shares, Stretch, StretchKind,
+    WORST_MAX, WaitPlace,
 };
 
 /// Number of sleeps that are collected before a thread's wait place is determined.
@@ -73,6 +73,8 @@ struct Piece {
     place: Place,
     /// Due time, if the thread waits for a CPU after a wake-up by its own timer.
     due: Option<i64>,
+    /// If the thread waits for a CPU: the thread that had this CPU longest.
+    occupant: Option<Occupant>,
 }
 
 #[derive(Debug)]
@@ -180,8 +182,12 @@ struct RawStretch {
 
 #[derive(Debug, Clone, Copy)]
 enum By {
+    /// What ended a sleep.
     Waker(Waker),
-    Threads(Thread, Thread),
+    /// The interrupt or softirq that had the CPU, and for how many ns.
+    Work(Waker, i64),
+    /// The thread that had the CPU longest.
+    Occupant(Option<Occupant>),
 }
 
 impl Default for ThreadCut {
@@ -263,29 +269,40 @@ impl Cutter {
         }
     }
 
+    /// Returns the due time of the wake-up by its own timer after which a thread waited for a CPU
+    /// in this stint; `None` if there is no such wake-up. The wake-up must have been added before.
+    #[must_use]
+    pub fn due(&self, stint: &Stint) -> Option<i64> {
+        if self.is_marked || !matches!(stint.doing, Doing::Ready { .. }) {
+            return None;
+        }
+        let wake_up = self.timers.get(&stint.thread)?;
+        (wake_up.ran == stint.end).then_some(wake_up.due)
+    }
+
     /// Adds the next stint of a thread. If the stint is a sleep, `place` is where the thread slept.
-    pub fn take(&mut self, stint: Stint, place: Place) {
+    /// If it is a wait for a CPU, `occupant` is the thread that had this CPU longest, from the due
+    /// time on if there is one.
+    pub fn take(&mut self, stint: Stint, place: Place, occupant: Option<Occupant>) {
         if self.threads.len() >= THREADS_MAX && !self.threads.contains_key(&stint.thread) {
             self.has_more_threads = true;
             return;
         }
         let kept = self.kept_of_thread();
         let is_marked = self.is_marked;
+        let due = self.due(&stint);
         let thread = self.threads.entry(stint.thread).or_default();
         if is_marked {
-            self.cut_off += thread.add_between_marks(stint, place);
+            self.cut_off += thread.add_between_marks(stint, place, occupant);
             return;
         }
-        let mut due = None;
-        if let Doing::Ready { .. } = stint.doing {
-            thread.sleeps += 1;
-            due = self
-                .timers
-                .get(&stint.thread)
-                .filter(|wake_up| wake_up.ran == stint.end)
-                .map(|wake_up| wake_up.due);
-        }
-        thread.group.push(Piece { stint, place, due });
+        thread.sleeps += usize::from(matches!(stint.doing, Doing::Ready { .. }));
+        thread.group.push(Piece {
+            stint,
+            place,
+            due,
+            occupant,
+        });
         if thread.sleeps >= GROUP_SLEEPS || thread.group.len() >= GROUP_STINTS {
             self.cut_off += thread.cut_group();
             thread.keep_worst(kept);
@@ -458,7 +475,7 @@ impl ThreadCut {
                 self.slept_at_home = Some(stint.start);
                 self.left_home = stint.end;
             }
-            Doing::Ready { last, held } => match (self.slept_at_home.take(), &mut self.open) {
+            Doing::Ready { held, .. } => match (self.slept_at_home.take(), &mut self.open) {
                 (Some(slept), _) => {
                     let begin = piece.due.map_or(stint.start, |due| due.max(slept));
                     let mut cycle = OpenCycle {
@@ -466,14 +483,14 @@ impl ThreadCut {
                         ..OpenCycle::default()
                     };
                     cycle.shares.wake_up_ns = Nanos(stint.end - begin);
-                    let by = holder(last, held, begin, stint.end);
+                    let by = holder(piece.occupant, held, begin, stint.end);
                     cycle.push(StretchKind::WakeUp, begin, stint.end, None, by);
                     self.open = Some(cycle);
                 }
                 (None, Some(cycle)) => {
                     cycle.shares.preempted_ns += Nanos(length);
                     let (start, end) = (stint.start, stint.end);
-                    let by = holder(last, held, start, end);
+                    let by = holder(piece.occupant, held, start, end);
                     cycle.push(StretchKind::Preempted, start, end, None, by);
                 }
                 (None, None) => {}
@@ -498,11 +515,11 @@ impl ThreadCut {
                     cycle.push(StretchKind::Blocked, start, end, piece.place, by);
                 }
             }
-            Doing::Preempted { first, last } => {
+            Doing::Preempted { .. } => {
                 if let Some(cycle) = &mut self.open {
                     cycle.shares.preempted_ns += Nanos(length);
                     let (start, end) = (stint.start, stint.end);
-                    let by = By::Threads(first, last);
+                    let by = By::Occupant(piece.occupant);
                     cycle.push(StretchKind::Preempted, start, end, None, by);
                 }
             }
@@ -520,7 +537,7 @@ impl ThreadCut {
     ///
     /// A stint may have started before the start mark. Only the part of the stint after the mark
     /// belongs to the cycle.
-    fn add_between_marks(&mut self, stint: Stint, place: Place) -> u64 {
+    fn add_between_marks(&mut self, stint: Stint, place: Place, occupant: Option<Occupant>) -> u64 {
         if self.open.is_none() || stint.end <= self.last {
             return 0;
         }
@@ -539,6 +556,7 @@ impl ThreadCut {
             stint,
             place,
             due: None,
+            occupant,
         })
     }
 
@@ -641,13 +659,13 @@ impl RawCycle {
         name: &impl Fn(i32) -> String,
     ) -> Cycle {
         let stretch = |raw: &RawStretch| {
-            let (by, then) = match raw.by {
+            let (by, by_ns) = match raw.by {
                 By::Waker(waker) => (told_waker(waker, name), None),
-                By::Threads(first, last) => {
-                    let by = told_thread(first);
-                    let then = told_thread(last).filter(|_| first.pid != last.pid);
-                    (by, then)
-                }
+                By::Work(work, length) => (told_waker(work, name), Some(Nanos(length))),
+                By::Occupant(occupant) => (
+                    occupant.map(told_occupant),
+                    occupant.map(|occupant| Nanos(occupant.length)),
+                ),
             };
             Stretch {
                 kind: raw.kind,
@@ -655,7 +673,7 @@ impl RawCycle {
                 length_ns: Nanos(raw.length),
                 place: (raw.kind == StretchKind::Blocked).then(|| told_place(raw.place, places)),
                 by,
-                then,
+                by_ns,
             }
         };
         Cycle {
@@ -671,18 +689,19 @@ impl RawCycle {
     }
 }
 
-/// Returns who had the CPU in this interval. This is the interrupt or softirq that had the CPU for
-/// most of the interval, or, if there is none, the last thread.
-fn holder(last: Thread, held: Option<Held>, start: i64, end: i64) -> By {
-    match held {
-        Some(held) if held.is_most_of(start, end) => By::Waker(held.by),
-        _ => By::Threads(last, last),
-    }
+/// Returns who had the CPU in this interval: the interrupt or softirq that had it for at least half
+/// of the interval, or else the thread that had it longest.
+fn holder(occupant: Option<Occupant>, held: Option<Held>, start: i64, end: i64) -> By {
+    let held = held.and_then(|held| Some(By::Work(held.by, held.most_of(start, end)?)));
+    held.unwrap_or(By::Occupant(occupant))
 }
 
-/// Returns the printable name of a thread, or `None` for an idle CPU.
-pub(super) fn told_thread(thread: Thread) -> Option<String> {
-    (thread.pid != 0).then(|| format!("{}/{}", thread.name, thread.pid))
+/// Returns the printable name of the thread that had a CPU.
+pub(super) fn told_occupant(occupant: Occupant) -> String {
+    match occupant.thread.pid {
+        0 => IDLE.to_owned(),
+        pid => format!("{}/{pid}", occupant.thread.name),
+    }
 }
 
 fn told_place(place: Place, places: &[WaitPlace]) -> WaitPlace {
@@ -711,7 +730,7 @@ pub fn told_waker(waker: Waker, name: &impl Fn(i32) -> String) -> Option<String>
                 .and_then(|number| SOFTIRQS.get(usize::try_from(number).ok()?))
                 .map_or_else(|| "softirq".to_owned(), |name| format!("softirq {name}")),
         ),
-        Waker::Thread(0) => Some("idle".to_owned()),
+        Waker::Thread(0) => Some(IDLE.to_owned()),
         Waker::Thread(thread) => Some(format!("{}/{thread}", name(thread))),
     }
 }

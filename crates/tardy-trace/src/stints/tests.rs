@@ -22,12 +22,7 @@ fn asleep(stack: Option<u32>, is_relative: bool, waker: Waker) -> Doing {
     }
 }
 
-fn ready(last: i32) -> Doing {
-    Doing::Ready {
-        last: thread(last),
-        held: None,
-    }
-}
+const READY: Doing = Doing::Ready { cpu: 0, held: None };
 
 #[test]
 fn the_longest_softirq_while_a_thread_waits_is_stored_with_the_time_that_it_was_preempted() {
@@ -64,15 +59,15 @@ fn the_longest_softirq_while_a_thread_waits_is_stored_with_the_time_that_it_was_
     let found = softirq(&[]);
     assert_eq!(found, held(0));
     let found = found.unwrap();
-    assert!(found.is_most_of(230, 300));
-    assert!(!found.is_most_of(100, 300) && !found.is_most_of(290, 300));
+    assert_eq!(found.most_of(230, 300), Some(60));
+    assert_eq!(found.most_of(100, 300).or(found.most_of(290, 300)), None);
     let preempted = switch_of(240, 0, (OTHER, 0), 21);
     let found = softirq(&[preempted, switch_of(245, 0, (21, 1), OTHER)]);
     assert_eq!(found, held(5));
-    assert!(found.unwrap().is_most_of(230, 300));
+    assert_eq!(found.unwrap().most_of(230, 300), Some(55));
     let found = softirq(&[preempted]);
     assert_eq!(found, held(50));
-    assert!(!found.unwrap().is_most_of(230, 300));
+    assert_eq!(found.unwrap().most_of(230, 300), None);
     // It is unknown when the softirq was preempted.
     let unknown = switch_of(240, 0, (21, 0), 22);
     assert_eq!(
@@ -116,10 +111,7 @@ fn stints_follow_one_another_and_each_sleep_has_its_stack_and_its_waker() {
         waking(500, OTHER, 0, LOOP),
         switch_of(510, 0, (0, 0), LOOP),
     ]);
-    let preempted = Doing::Preempted {
-        first: thread(OTHER),
-        last: thread(21),
-    };
+    let preempted = Doing::Preempted { cpu: 0 };
     let expected = [
         (100, 150, Doing::Running),
         (150, 180, preempted),
@@ -129,13 +121,13 @@ fn stints_follow_one_another_and_each_sleep_has_its_stack_and_its_waker() {
             260,
             asleep(Some(7), false, Waker::Interrupt("eth0".into())),
         ),
-        (260, 300, ready(0)),
+        (260, 300, READY),
         (300, 320, Doing::Running),
         (320, 410, asleep(None, false, Waker::Timer)),
-        (410, 430, ready(OTHER)),
+        (410, 430, READY),
         (430, 440, Doing::Running),
         (440, 500, asleep(None, false, Waker::Thread(OTHER))),
-        (500, 510, ready(0)),
+        (500, 510, READY),
     ];
     assert_eq!(found, expected);
     assert!(found.windows(2).all(|pair| pair[0].1 == pair[1].0));
@@ -153,7 +145,7 @@ fn a_thread_woken_on_its_way_to_sleep_sleeps_no_time_but_an_old_wake_up_ends_no_
         on_its_way[1..],
         [
             (200, 200, asleep(None, false, Waker::Thread(OTHER))),
-            (200, 230, ready(OTHER))
+            (200, 230, READY)
         ]
     );
     // The thread had not left the CPU when it was woken, so the sleep that follows is a new one.
@@ -180,7 +172,7 @@ fn nothing_is_known_behind_lost_events_until_the_next_switch() {
         found,
         [
             (200, 300, asleep(None, false, Waker::Thread(OTHER))),
-            (300, 310, ready(OTHER))
+            (300, 310, READY)
         ]
     );
     let others = stints(&[switch_of(100, 0, (OTHER, 1), 21), waking(110, 21, 0, OTHER)]);
@@ -243,4 +235,33 @@ fn a_thread_that_calls_a_marked_function_runs_even_if_no_switch_to_it_was_seen()
         switch_of(200, 0, (LOOP, 1), OTHER),
     ]);
     assert_eq!(found, [(100, 200, Doing::Running)]);
+}
+
+#[test]
+fn the_thread_that_had_the_cpu_longest_is_known_until_switches_are_lost() {
+    let mut stints = Stints::default();
+    stints.follow(LOOP);
+    let preempted = [
+        switch_of(100, 0, (OTHER, 1), LOOP),
+        switch_of(150, 0, (LOOP, PREEMPTED), OTHER),
+        switch_of(160, 0, (OTHER, 1), 21),
+        switch_of(190, 0, (21, 0), 22),
+        switch_of(195, 0, (22, 1), LOOP),
+    ];
+    preempted.iter().for_each(|item| stints.take(item));
+    let occupant = |stints: &Stints| {
+        let found = stints.occupant(0, 150, 195)?;
+        Some((found.thread.pid, found.length))
+    };
+    assert_eq!(occupant(&stints), Some((21, 30)));
+    assert_eq!(
+        stints.finished().last().map(|stint| stint.doing),
+        Some(Doing::Preempted { cpu: 0 })
+    );
+    let mut lossy = Stints::default();
+    lossy.follow(LOOP);
+    preempted[..3].iter().for_each(|item| lossy.take(item));
+    lossy.lose_switches_of_others();
+    preempted[3..].iter().for_each(|item| lossy.take(item));
+    assert_eq!(occupant(&lossy), None);
 }

@@ -97,6 +97,22 @@ pub(super) fn functions(symbols: &Symbols) -> Vec<(u64, TimerKind)> {
     symbols.iter().filter_map(function).collect()
 }
 
+/// Returns the filter of the switches that [`filters`] does not select. These switches show which
+/// threads had a CPU while a followed thread waited for it. Switches from and to the idle task are
+/// left out, because a CPU is not idle while a thread waits for it. On most machines, these are
+/// most of the switches.
+pub(super) fn of_other_switches(
+    threads: &BTreeSet<i32>,
+    linked: &BTreeSet<i32>,
+) -> (WantedEvent, String) {
+    let threads = threads.iter().copied();
+    let [.., (event, filter)] = filters(&[], threads, linked);
+    (
+        event,
+        format!("prev_pid != 0 && next_pid != 0 && !({filter})"),
+    )
+}
+
 /// Returns a filter for each event of [`OF_PROBES`]. These events show why a thread waited in the
 /// kernel, or which rules it violated. The filter selects the events of the given threads.
 pub(super) fn of_rules(threads: impl Iterator<Item = i32>) -> Vec<(WantedEvent, String)> {

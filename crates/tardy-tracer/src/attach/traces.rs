@@ -1,6 +1,7 @@
 //! Records the kernel's trace of the followed threads, in two instances. The first instance has the
 //! few events of the threads' wake-ups. The second instance has the events that are only needed for
-//! explanations: stacks of sleeps, page faults, and waits for kernel locks. If these are too many
+//! explanations: switches between other threads, stacks of sleeps, page faults, and waits for kernel
+//! locks. If these are too many
 //! for tardy to read in time, the kernel overwrites only such events, but no wake-ups.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +22,7 @@ use tardy_trace::merge::Item;
 use tardy_trace::timers::TimerKind;
 
 use super::error::NotAttached;
-use super::filters::{filters, of_rules, of_threads};
+use super::filters::{filters, of_other_switches, of_rules, of_threads};
 use super::function::Function;
 use crate::events::WantedEvent;
 use crate::events::of_timers::{EXPIRE_EXIT, INTERRUPTS};
@@ -101,7 +102,8 @@ impl Traces {
         let wake_ups = Trace::of(instance, &cpus)?;
         // A stack must come after the switch to which it belongs. The instance that records stacks
         // is therefore created second, because the kernel then also writes to it second.
-        let events = of_rules(threads.iter().copied());
+        let mut events = of_rules(threads.iter().copied());
+        events.push(of_other_switches(threads, &BTreeSet::new()));
         let explained = explanations(tracefs()?, &second, &cpus, events, root);
         let (explanations, mut no_stacks) = match explained {
             Ok(instance) => (Some(Trace::of(instance, &cpus)?), None),
@@ -167,7 +169,7 @@ impl Traces {
 
     /// From now on, records the events of the threads in `followed`, and the wake-ups of the
     /// threads in `linked`; if there are many threads, [`filters`] leaves out `linked`. `has_new`
-    /// states whether `followed` contains threads that are new. If threads have only ended, the
+    /// states whether `followed` contains threads that are new. If threads have only ended, most
     /// filters of the second instance are not changed, because the kernel records no stacks while
     /// it replaces the filter of stacks.
     pub(super) fn follow(
@@ -178,6 +180,9 @@ impl Traces {
         has_new: bool,
     ) {
         // If an event has no filters, all events of this kind are recorded.
+        if let Some(trace) = &self.explanations {
+            trace.filter([of_other_switches(followed, linked)]);
+        }
         let followed = || followed.iter().copied();
         self.wake_ups.filter(filters(functions, followed(), linked));
         if !has_new {

@@ -1,3 +1,5 @@
+use tardy_trace::event::Thread;
+
 use super::*;
 
 const THREAD: i32 = 7;
@@ -11,11 +13,12 @@ fn stint(start: i64, end: i64, doing: Doing) -> Stint {
     }
 }
 
-fn other(pid: i32) -> Thread {
-    Thread {
+fn other(pid: i32, length: i64) -> Option<Occupant> {
+    let thread = Thread {
         pid,
         ..Thread::default()
-    }
+    };
+    Some(Occupant { thread, length })
 }
 
 fn asleep() -> Doing {
@@ -30,10 +33,10 @@ fn asleep() -> Doing {
 fn the_time_between_two_functions_is_divided_to_the_nanosecond() {
     let mut cutter = Cutter::between_marks();
     assert_eq!(cutter.mark(THREAD, 100, false), None);
-    cutter.take(stint(40, 130, Doing::Running), None);
-    cutter.take(stint(130, 190, asleep()), Some(0));
+    cutter.take(stint(40, 130, Doing::Running), None, None);
+    cutter.take(stint(130, 190, asleep()), Some(0), None);
     let ready = Doing::Ready {
-        last: other(8),
+        cpu: 0,
         held: Some(Held {
             by: Waker::Softirq(Some(3)),
             start: 180,
@@ -41,13 +44,13 @@ fn the_time_between_two_functions_is_divided_to_the_nanosecond() {
             preempted: 0,
         }),
     };
-    cutter.take(stint(190, 200, ready), None);
-    cutter.take(stint(200, 205, Doing::Running), None);
-    let (first, last) = (other(5), other(6));
-    cutter.take(stint(205, 225, Doing::Preempted { first, last }), None);
+    cutter.take(stint(190, 200, ready), None, other(8, 10));
+    cutter.take(stint(200, 205, Doing::Running), None, None);
+    let preempted = Doing::Preempted { cpu: 0 };
+    cutter.take(stint(205, 225, preempted), None, other(5, 14));
     assert_eq!(cutter.mark(THREAD, 232, true), Some((100, 232)));
     // This stint started inside the cycle, so its end does not matter.
-    cutter.take(stint(225, 300, Doing::Running), None);
+    cutter.take(stint(225, 300, Doing::Running), None, None);
     let place = WaitPlace {
         call: "read".into(),
         function: "pipe_read".into(),
@@ -64,9 +67,14 @@ fn the_time_between_two_functions_is_divided_to_the_nanosecond() {
         blocked_ns: Nanos(60),
     };
     assert_eq!((cycle.shares, cycle.response_ns), (shares, Nanos(132)));
-    let by = |stretch: &Stretch| stretch.by.clone().unwrap();
-    let by: Vec<String> = cycle.stretches.iter().map(by).collect();
-    assert_eq!(by, ["loop/9", "softirq NET_RX", "/5"]);
+    let by = |stretch: &Stretch| (stretch.by.clone().unwrap(), stretch.by_ns);
+    let by: Vec<_> = cycle.stretches.iter().map(by).collect();
+    let expected = [
+        ("loop/9", None),
+        ("softirq NET_RX", Some(Nanos(6))),
+        ("/5", Some(Nanos(14))),
+    ];
+    assert_eq!(by, expected.map(|(by, length)| (by.to_owned(), length)));
     assert_eq!(cycles.threads[0].blocked_in[0].place.call, "read");
 }
 
@@ -86,7 +94,7 @@ fn each_start_is_measured_cut_off_or_followed_by_another() {
     cutter.mark(THREAD, 50, true);
     cutter.mark(THREAD, 60, false);
     // No stint covers the time from 60 to 70.
-    cutter.take(stint(70, 80, asleep()), None);
+    cutter.take(stint(70, 80, asleep()), None, None);
     cutter.mark(THREAD, 90, true);
     cutter.mark(THREAD, 95, false);
     cutter.finish();

@@ -33,6 +33,7 @@ pub mod client;
 mod guard;
 mod init;
 pub mod message;
+mod reserve;
 mod running;
 
 pub use client::{Guardian, GuardianError, GuardianOptions};
@@ -48,7 +49,7 @@ use crate::children::{TIED_COMMAND, become_tied_command};
 const GUARDIAN: &str = "__guardian";
 /// Hidden first argument of the namespace's init.
 const INIT: &str = "__guardian-init";
-/// Hidden first argument of a worker; the next argument is the plan.
+/// Hidden first argument of a worker.
 const WORKER: &str = "__load";
 
 /// Runs the process that a hidden first argument selects. `arguments` are the arguments of this
@@ -71,9 +72,7 @@ pub fn dispatch(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCod
             Path::new(&arguments.next()?),
         )),
         INIT => Some(init::run(&arguments.next()?.to_string_lossy())),
-        WORKER => Some(crate::load::worker_process::run(
-            &arguments.next()?.to_string_lossy(),
-        )),
+        WORKER => Some(crate::load::worker_process::run()),
         TIED_COMMAND => Some(become_tied_command(arguments.next()?, arguments)),
         _ => None,
     }

@@ -12,7 +12,7 @@ use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
 use tardy_run::plan::LoadPlan;
 
-use super::message::{Command, Containment, LoadEvent, Message};
+use super::message::{Command, Containment, LoadEvent, Message, WorkerName};
 use crate::lines::Lines;
 
 /// Options of the guardian.
@@ -72,6 +72,10 @@ const KILL_LIMIT: Duration = Duration::from_secs(1);
 /// Maximum wait of a command for space in the pipe. The pipe holds dozens of commands, but a
 /// stopped guardian reads none.
 const COMMAND_LIMIT: Duration = Duration::from_millis(500);
+
+/// Maximum number of workers whose processes are started before the measurement. The processes of
+/// further workers are started in their phases, because each process needs memory.
+const PREPARED_MAX: usize = 64;
 
 /// The tool's handle of the guardian. Dropping the handle ends all loads.
 #[derive(Debug)]
@@ -167,6 +171,23 @@ impl Guardian {
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Starts the processes of the workers of `loads`, which then wait for [`Guardian::begin`]. At
+    /// most [`PREPARED_MAX`] processes are started. Returns at once.
+    ///
+    /// # Errors
+    /// Returns an error if the guardian is gone.
+    pub fn prepare<'a>(
+        &mut self,
+        loads: impl IntoIterator<Item = &'a LoadPlan>,
+    ) -> Result<(), GuardianError> {
+        let workers = loads
+            .into_iter()
+            .flat_map(|load| std::iter::repeat_n(WorkerName::of(load), load.worker_count()))
+            .take(PREPARED_MAX)
+            .collect();
+        self.send(&Command::Prepare { workers })
     }
 
     /// Starts `loads` as part of `phase`. Returns at once; [`LoadEvent::Started`] reports each

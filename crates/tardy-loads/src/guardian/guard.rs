@@ -158,7 +158,7 @@ impl Guard {
                 self.undo
                     .extend(loads.into_iter().flat_map(|load| load.undo));
             }
-            Ok(Command::Finish { .. }) => {}
+            Ok(Command::Prepare { .. } | Command::Finish { .. }) => {}
             Err(error) => {
                 tell(format!(
                     "a command from the tool is unreadable and is ignored: {error}"

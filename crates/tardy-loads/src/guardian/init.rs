@@ -13,6 +13,7 @@ use tardy_sys::sched;
 use tardy_sys::signal::{self, SignalFd, wait_readable};
 
 use super::message::{Command, Containment, LoadEvent, Message};
+use super::reserve::Reserve;
 use super::running::RunningLoad;
 use crate::children;
 use crate::lines::Lines;
@@ -37,6 +38,7 @@ pub(super) fn run(containment: &str) -> ExitCode {
 struct Init {
     commands: Lines<std::io::Stdin>,
     signals: SignalFd,
+    reserve: Reserve,
     loads: Vec<RunningLoad>,
     /// Sleeping processes of workers whose loads have ended. The oldest is first.
     resting: VecDeque<i32>,
@@ -71,6 +73,7 @@ impl Init {
         Ok(Self {
             commands: Lines::new(std::io::stdin()),
             signals,
+            reserve: Reserve::default(),
             loads: Vec::new(),
             resting: VecDeque::new(),
             orphans_possible: false,
@@ -96,9 +99,10 @@ impl Init {
 
     fn obey(&mut self, line: &str) {
         match serde_json::from_str(line) {
+            Ok(Command::Prepare { workers }) => self.reserve.fill(workers),
             Ok(Command::Begin { phase, loads }) => {
                 for plan in loads {
-                    let load = RunningLoad::start(phase, plan, &mut tell);
+                    let load = RunningLoad::start(phase, plan, &mut self.reserve, &mut tell);
                     self.loads.push(load);
                 }
             }
@@ -126,10 +130,11 @@ impl Init {
                 load.reaped(pid, status, &mut tell);
             }
             self.resting.retain(|&resting| resting != pid);
+            self.reserve.reaped(pid);
         }
         let now = clock::monotonic();
         for load in &mut self.loads {
-            load.keep_time(now, &mut tell);
+            load.keep_time(now, &mut self.reserve, &mut tell);
         }
         if self.orphans_possible {
             self.end_orphans();
@@ -157,7 +162,7 @@ impl Init {
     fn end_orphans(&mut self) {
         let orphans: Vec<i32> = children::of_this_process()
             .into_iter()
-            .filter(|pid| !self.resting.contains(pid))
+            .filter(|pid| !self.resting.contains(pid) && !self.reserve.contains(*pid))
             .filter(|&pid| !self.loads.iter().any(|load| load.owns(pid)))
             .collect();
         for &orphan in &orphans {

@@ -4,12 +4,14 @@
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
-use tardy_run::plan::LoadPlan;
+use tardy_run::plan::{LoadPlan, Share};
 
 /// A command from the tool, through the guardian, to the init.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Command {
+    /// Start the processes of these workers, which then wait for their plans.
+    Prepare { workers: Vec<WorkerName> },
     /// Start these loads.
     Begin {
         /// The phase that the loads belong to.
@@ -23,6 +25,24 @@ pub(super) enum Command {
         /// own limit; their death is then not an error. `None` for each load's own limit.
         within: Option<Nanos>,
     },
+}
+
+/// What the process of a worker must know before it gets the worker's plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct WorkerName {
+    /// Name of the load.
+    pub(super) load: String,
+    /// Whether the worker will make a session, which a leader of a process group cannot.
+    pub(super) makes_session: bool,
+}
+
+impl WorkerName {
+    pub(super) fn of(load: &LoadPlan) -> Self {
+        Self {
+            load: load.name.clone(),
+            makes_session: load.share == Share::Session,
+        }
+    }
 }
 
 /// A message to the tool.

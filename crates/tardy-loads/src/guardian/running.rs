@@ -1,8 +1,7 @@
 //! Manages a running load: its workers, their restarts, their work so far, and their end.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::process::CommandExt;
-use std::process::{ChildStdin, ChildStdout, Command as Program, ExitStatus, Stdio};
+use std::process::ExitStatus;
 
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::units::Nanos;
@@ -11,7 +10,7 @@ use tardy_run::plan::{LoadPlan, Share};
 use tardy_sys::{clock, process};
 
 use super::message::{LoadEnd, LoadEvent};
-use crate::lines::Lines;
+use super::reserve::{Reserve, WorkerProcess};
 use crate::load::sharing;
 use crate::load::worker::{Work, WorkerPlan, WorkerReport};
 
@@ -53,20 +52,14 @@ struct Slot {
     absent: bool,
 }
 
-#[derive(Debug)]
-struct WorkerProcess {
-    pid: i32,
-    /// Standard input of the worker. Closing this input asks the worker to stop.
-    stop: Option<ChildStdin>,
-    reports: Lines<ChildStdout>,
-    killed: bool,
-    /// Whether the worker has ended all its work and only sleeps.
-    is_resting: bool,
-}
-
 impl RunningLoad {
     /// Starts all workers of the load.
-    pub(super) fn start(phase: u32, mut plan: LoadPlan, tell: EventSink<'_>) -> Self {
+    pub(super) fn start(
+        phase: u32,
+        mut plan: LoadPlan,
+        reserve: &mut Reserve,
+        tell: EventSink<'_>,
+    ) -> Self {
         tell(LoadEvent::Started {
             load: plan.label.clone(),
             phase,
@@ -116,7 +109,7 @@ impl RunningLoad {
             is_cut: false,
         };
         for slot in &mut load.slots {
-            slot.spawn(tell);
+            slot.spawn(reserve, tell);
         }
         load
     }
@@ -186,11 +179,11 @@ impl RunningLoad {
     }
 
     /// Restarts the workers whose pause is over. Kills all workers if the time to stop is over.
-    pub(super) fn keep_time(&mut self, now: i64, tell: EventSink<'_>) {
+    pub(super) fn keep_time(&mut self, now: i64, reserve: &mut Reserve, tell: EventSink<'_>) {
         let overdue = self.kill_at.is_some_and(|due| now >= due.get());
         for slot in &mut self.slots {
             if slot.restart_at.is_some_and(|due| now >= due.get()) {
-                slot.spawn(tell);
+                slot.spawn(reserve, tell);
             }
             if overdue {
                 slot.kill(self.is_cut, tell);
@@ -306,38 +299,10 @@ impl Slot {
         });
     }
 
-    fn spawn(&mut self, tell: EventSink<'_>) {
+    fn spawn(&mut self, reserve: &mut Reserve, tell: EventSink<'_>) {
         self.restart_at = None;
-        let plan = serde_json::to_string(&self.plan).expect("a plan can always be written as JSON");
-        let mut program = Program::new("/proc/self/exe");
-        // A separate process group can be killed as a whole. A worker with `Share::Session` makes a
-        // session later, and thereby a process group.
-        if self.plan.load.share != Share::Session {
-            program.process_group(0);
-        }
-        let spawned = program
-            .arg0(format!("tardy-load-{}", self.plan.load.name))
-            .arg(super::WORKER)
-            .arg(plan)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn();
-        match spawned {
-            Ok(mut child) => {
-                let pid = i32::try_from(child.id()).unwrap_or(i32::MAX);
-                let reports = child
-                    .stdout
-                    .take()
-                    .map(Lines::new)
-                    .expect("standard output was configured as a pipe");
-                self.process = Some(WorkerProcess {
-                    pid,
-                    stop: child.stdin.take(),
-                    reports,
-                    killed: false,
-                    is_resting: false,
-                });
-            }
+        match reserve.worker(&self.plan) {
+            Ok(process) => self.process = Some(process),
             Err(error) => self.died(format!("cannot be started: {error}"), tell),
         }
     }

@@ -1,4 +1,4 @@
-//! Runs the process of a worker, from its start to its end. It is started as `tardy __load PLAN`.
+//! Runs the process of a worker, from its start to its end. It is started as `tardy __load`.
 
 use std::process::ExitCode;
 
@@ -12,10 +12,23 @@ use tardy_sys::{affinity, clock, rlimit, sched, signal};
 use super::info::{ErrorContext, Job, LoadInfo, Run, WorkError};
 use super::worker::{Worker, WorkerPlan, WorkerReport};
 
-/// Runs the worker that `plan` (JSON) describes. Returns the exit code of the process.
+/// Waits for a plan (a line of JSON on standard input), and runs the worker that the plan describes.
+/// Returns the exit code of the process.
 #[must_use]
-pub fn run(plan: &str) -> ExitCode {
-    let plan: WorkerPlan = match serde_json::from_str(plan) {
+pub fn run() -> ExitCode {
+    // The process may wait until after the init has died.
+    let _ = process::set_parent_death_signal(process::KILL);
+    let mut plan = String::new();
+    match std::io::stdin().read_line(&mut plan) {
+        // The measurement ended before the worker's phase.
+        Ok(0) => return ExitCode::SUCCESS,
+        Ok(_) => {}
+        Err(error) => {
+            tardy_sys::say!("tardy: a load cannot read its plan: {error}");
+            return ExitCode::from(2);
+        }
+    }
+    let plan: WorkerPlan = match serde_json::from_str(&plan) {
         Ok(plan) => plan,
         Err(error) => {
             tardy_sys::say!(

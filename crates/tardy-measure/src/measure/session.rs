@@ -164,11 +164,13 @@ fn measure(
     let has_loads = plan.phases.iter().any(|phase| !phase.loads.is_empty());
     let guardian = has_loads
         .then(|| {
-            Guardian::start(GuardianOptions {
+            let mut guardian = Guardian::start(GuardianOptions {
                 cpus: plan.housekeeping_cpus.clone(),
                 group: plan.load_cgroup.clone(),
                 ..GuardianOptions::default()
-            })
+            })?;
+            guardian.prepare(plan.phases.iter().flat_map(|phase| &phase.loads))?;
+            Ok::<_, GuardianError>(guardian)
         })
         .transpose()?;
     let signals = SignalFd::block(&[

@@ -489,7 +489,7 @@ fn a_load_with_less_than_half_of_an_equal_share_is_marked() {
 }
 
 #[test]
-fn a_load_that_ended_sleeps_until_the_last_sample_is_taken_and_its_row_ends_at_the_request() {
+fn a_loads_process_exists_from_before_the_first_sample_until_after_the_last_one() {
     let place = Workplace::new();
     let mut strace = place.prepared(
         machine::program("strace", "strace"),
@@ -508,9 +508,9 @@ fn a_load_that_ended_sleeps_until_the_last_sample_is_taken_and_its_row_ends_at_t
     // A worker that has not ended within a twentieth of its phase is killed. In a phase of 20 s
     // that is one second, which is enough on a busy machine.
     let scenario = "name = \"ends\"\nabout = \"loads that end while a probe measures\"\n[[probe]]\n\
-                    name = \"cyclic\"\nperiod = \"10ms\"\n[[phase]]\nname = \"busy\"\nlength = \
-                    \"20s\"\nloads = [\"fpu\", \"mmap-lock\"]\n[[phase]]\nname = \"idle\"\nlength = \
-                    \"300ms\"\n";
+                    name = \"cyclic\"\nperiod = \"10ms\"\n[[phase]]\nname = \"before\"\nlength = \
+                    \"300ms\"\n[[phase]]\nname = \"busy\"\nlength = \"20s\"\nloads = [\"fpu\", \
+                    \"mmap-lock\"]\n[[phase]]\nname = \"idle\"\nlength = \"300ms\"\n";
     std::fs::write(place.path("ends.toml"), scenario).unwrap();
     let cpu = machine::last_cpu();
     strace
@@ -536,10 +536,15 @@ fn a_load_that_ended_sleeps_until_the_last_sample_is_taken_and_its_row_ends_at_t
         .filter(|(process, _)| workers.contains(process))
         .collect();
     assert!(workers.len() >= 2 && threads.len() == 1, "{of_workers:#?}");
-    let last_sleep = lines
-        .iter()
-        .rposition(|(thread, call)| threads.contains(thread) && call.contains("clock_nanosleep"))
-        .unwrap();
+    let is_sleep = |(thread, call): &(&str, &str)| {
+        threads.contains(thread) && call.contains("clock_nanosleep")
+    };
+    let first_sleep = lines.iter().position(is_sleep).unwrap();
+    let last_sleep = lines.iter().rposition(is_sleep).unwrap();
+    let is_start =
+        |(process, call): &(&str, &str)| workers.contains(process) && call.contains("execve(");
+    let last_start = lines.iter().rposition(is_start).unwrap();
+    assert!(last_start < first_sleep, "{of_workers:#?}");
     let ends: Vec<usize> = lines
         .iter()
         .enumerate()

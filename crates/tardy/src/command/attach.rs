@@ -46,6 +46,8 @@ impl Refusal {
 /// Runs the command.
 #[must_use]
 pub fn run(args: &AttachArgs) -> Exit {
+    // A recording may last for weeks, and its threads pass large blocks to one another.
+    tardy_sys::memlock::share_heap();
     measure(args).unwrap_or_else(|Refusal(exit, why)| refused(exit, &why))
 }
 

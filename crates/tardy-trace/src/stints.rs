@@ -4,7 +4,7 @@
 //! The stints of a thread follow one another without a gap. The trace must contain `sched_switch`
 //! from and to the followed threads, `sched_waking` of these threads, and a kernel stack after each
 //! switch by which a thread went to sleep. The switches between other threads show which thread had
-//! a CPU while a followed one waited for it. The entries and exits of timer functions, interrupts and
+//! a CPU while a followed one waited for it, and `sched_migrate_task` shows on which CPU it waited. The entries and exits of timer functions, interrupts and
 //! softirqs show what woke a thread; without them, it is unknown which interrupt did.
 //!
 //! If interrupts and softirqs come while a thread runs, their time counts as time in which the
@@ -27,7 +27,7 @@ pub enum Doing {
     Running,
     /// The thread was runnable, but another thread had got its CPU.
     Preempted {
-        /// The CPU on which the thread was preempted.
+        /// The CPU on which the thread waited longest.
         cpu: u32,
     },
     /// The thread slept.
@@ -41,7 +41,7 @@ pub enum Doing {
     },
     /// The thread had been woken, and waited for a CPU.
     Ready {
-        /// The CPU that the thread got.
+        /// The CPU on which the thread waited longest.
         cpu: u32,
         /// The longest of this CPU's recent interrupts and softirqs that ended after the thread
         /// fell asleep.
@@ -81,15 +81,61 @@ enum State {
     },
     Preempted {
         since: i64,
-        cpu: u32,
+        wait: Wait,
         is_relative: bool,
     },
     Asleep {
         since: i64,
+        /// The wait for a CPU, since the thread was woken.
+        wait: Wait,
         stack: Option<u32>,
         is_relative: bool,
         woken: Option<(i64, Waker)>,
     },
+}
+
+/// A wait for a CPU.
+#[derive(Debug, Clone, Copy)]
+struct Wait {
+    /// The CPU on which the thread waits now, and since when.
+    cpu: u32,
+    since: i64,
+    /// The CPU on which the thread waited longest before, and how long.
+    longest: (u32, i64),
+}
+
+impl Wait {
+    fn begin(cpu: u32, since: i64) -> Self {
+        Self {
+            cpu,
+            since,
+            longest: (cpu, 0),
+        }
+    }
+
+    fn longest_until(&self, time: i64) -> (u32, i64) {
+        let stay = time - self.since;
+        if stay > self.longest.1 {
+            (self.cpu, stay)
+        } else {
+            self.longest
+        }
+    }
+
+    fn moves(&mut self, time: i64, to_cpu: u32) {
+        self.longest = self.longest_until(time);
+        (self.cpu, self.since) = (to_cpu, time);
+    }
+
+    /// Returns the CPU on which the thread waited longest, when it gets the CPU `gets`. If the
+    /// trace lacks a move, this is the only known CPU.
+    fn end(&self, time: i64, gets: u32) -> u32 {
+        if self.cpu == gets {
+            self.longest_until(time).0
+        } else {
+            gets
+        }
+    }
 }
 
 /// Reads a trace event by event, and returns stints.
@@ -168,10 +214,21 @@ impl Stints {
             }
             Kind::Waking { thread, .. } if self.threads.contains_key(&thread.pid) => {
                 let waker = self.waker(event);
+                let state = self.threads.get_mut(&thread.pid);
+                if let Some(Some(State::Asleep { wait, .. })) = state {
+                    *wait = Wait::begin(wait.cpu, time);
+                }
                 if let Some(Some(State::Running { woken, .. } | State::Asleep { woken, .. })) =
                     self.threads.get_mut(&thread.pid)
                 {
                     *woken = Some((time, waker));
+                }
+            }
+            Kind::Migrate { pid, to_cpu } => {
+                if let Some(Some(State::Preempted { wait, .. } | State::Asleep { wait, .. })) =
+                    self.threads.get_mut(&pid)
+                {
+                    wait.moves(time, to_cpu);
                 }
             }
             // The thread may have had the CPU since before the recording started.
@@ -246,7 +303,7 @@ impl Stints {
         *known = if state == 0 || state >= PREEMPTED {
             Some(State::Preempted {
                 since: time,
-                cpu,
+                wait: Wait::begin(cpu, time),
                 is_relative: relative,
             })
         } else if state & ENDED != 0 {
@@ -254,6 +311,7 @@ impl Stints {
         } else {
             Some(State::Asleep {
                 since: time,
+                wait: Wait::begin(cpu, time),
                 stack: None,
                 is_relative: relative,
                 woken: woken_before,
@@ -278,18 +336,21 @@ impl Stints {
         match *known {
             Some(State::Preempted {
                 since,
-                cpu,
+                wait,
                 is_relative,
             }) => {
+                let cpu = wait.end(time, cpu);
                 push(since, time, Doing::Preempted { cpu });
                 relative = is_relative;
             }
             Some(State::Asleep {
                 since,
+                wait,
                 stack,
                 is_relative,
                 woken,
             }) => {
+                let cpu = wait.end(time, cpu);
                 let (woke, waker) = woken.unwrap_or((time, Waker::Unknown));
                 let woke = woke.clamp(since, time);
                 let asleep = Doing::Asleep {

@@ -95,6 +95,8 @@ pub mod of_timers {
     pub const WAKING: WantedEvent = needed("sched", "sched_waking");
     /// A thread runs.
     pub const SWITCH: WantedEvent = needed("sched", "sched_switch");
+    /// A thread moves to another CPU.
+    pub const MIGRATE: WantedEvent = helpful("sched", "sched_migrate_task");
     /// Interrupts and softirqs that may wake a thread, each with a filter. The filters select
     /// softirqs of timers, networks, block devices and tasklets. They do not select softirqs of the
     /// scheduler and of RCU, because these occur with every tick.

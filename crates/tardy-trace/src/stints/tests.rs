@@ -265,3 +265,35 @@ fn the_thread_that_had_the_cpu_longest_is_known_until_switches_are_lost() {
     preempted[3..].iter().for_each(|item| lossy.take(item));
     assert_eq!(occupant(&lossy), None);
 }
+
+#[test]
+fn a_thread_that_moves_while_it_waits_waited_on_the_cpu_of_its_longest_stay() {
+    let migrate = |time, to_cpu| event(time, 1, OTHER, 0, Kind::Migrate { pid: LOOP, to_cpu });
+    let cpus = |items: &[Item]| -> Vec<u32> {
+        let found = stints(items).into_iter();
+        let waits = found.filter_map(|(_, _, doing)| match doing {
+            Doing::Preempted { cpu } | Doing::Ready { cpu, .. } => Some(cpu),
+            _ => None,
+        });
+        waits.collect()
+    };
+    let found = cpus(&[
+        switch_of(100, 0, (OTHER, 1), LOOP),
+        switch_of(150, 0, (LOOP, PREEMPTED), OTHER),
+        migrate(190, 1),
+        switch_of(195, 1, (21, 1), LOOP),
+        switch_of(200, 1, (LOOP, 1), 21),
+        waking(300, OTHER, 0, LOOP),
+        // The wake-up selects another CPU.
+        migrate(301, 2),
+        migrate(390, 3),
+        switch_of(400, 3, (0, 0), LOOP),
+    ]);
+    assert_eq!(found, [0, 2]);
+    let lacks_the_move = cpus(&[
+        switch_of(100, 0, (OTHER, 1), LOOP),
+        switch_of(150, 0, (LOOP, PREEMPTED), OTHER),
+        switch_of(195, 1, (21, 1), LOOP),
+    ]);
+    assert_eq!(lacks_the_move, [1]);
+}

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use tardy_trace::symbols::Symbols;
 use tardy_trace::timers::TimerKind;
 
-use crate::events::of_timers::{CANCEL, EXPIRE_ENTRY, START, SWITCH, WAKING};
+use crate::events::of_timers::{CANCEL, EXPIRE_ENTRY, MIGRATE, START, SWITCH, WAKING};
 use crate::events::{OF_PROBES, WantedEvent};
 
 /// Maximum number of ranges of thread IDs per field: with two fields and IDs of seven digits, this
@@ -113,12 +113,13 @@ pub(super) fn of_other_switches(
     )
 }
 
-/// Returns a filter for each event of [`OF_PROBES`]. These events show why a thread waited in the
-/// kernel, or which rules it violated. The filter selects the events of the given threads.
-pub(super) fn of_rules(threads: impl Iterator<Item = i32>) -> Vec<(WantedEvent, String)> {
-    let filter = of_threads("common_pid", threads);
-    let events = OF_PROBES.iter();
-    events.map(|&event| (event, filter.clone())).collect()
+/// Returns a filter for each event that shows why a thread waited in the kernel, on which CPU it
+/// waited, or which rules it violated. The filter selects the events of the given threads.
+pub(super) fn of_rules(threads: &BTreeSet<i32>) -> Vec<(WantedEvent, String)> {
+    let of_threads = |field| of_threads(field, threads.iter().copied());
+    let filter = of_threads("common_pid");
+    let events = OF_PROBES.iter().map(|&event| (event, filter.clone()));
+    events.chain([(MIGRATE, of_threads("pid"))]).collect()
 }
 
 #[cfg(test)]

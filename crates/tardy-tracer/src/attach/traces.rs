@@ -102,7 +102,7 @@ impl Traces {
         let wake_ups = Trace::of(instance, &cpus)?;
         // A stack must come after the switch to which it belongs. The instance that records stacks
         // is therefore created second, because the kernel then also writes to it second.
-        let mut events = of_rules(threads.iter().copied());
+        let mut events = of_rules(threads);
         events.push(of_other_switches(threads, &BTreeSet::new()));
         let explained = explanations(tracefs()?, &second, &cpus, events, root);
         let (explanations, mut no_stacks) = match explained {
@@ -183,19 +183,19 @@ impl Traces {
         if let Some(trace) = &self.explanations {
             trace.filter([of_other_switches(followed, linked)]);
         }
-        let followed = || followed.iter().copied();
-        self.wake_ups.filter(filters(functions, followed(), linked));
+        let numbers = || followed.iter().copied();
+        self.wake_ups.filter(filters(functions, numbers(), linked));
         if !has_new {
             return;
         }
         if self.is_between_functions {
-            let threads = of_threads("common_pid", followed());
+            let threads = of_threads("common_pid", numbers());
             self.wake_ups.instance.filter_marks(&threads);
         }
         if let Some(trace) = &self.explanations {
-            trace.filter(of_rules(followed()));
+            trace.filter(of_rules(followed));
             if self.no_stacks.is_none() {
-                self.no_stacks = trace.record_stacks(followed());
+                self.no_stacks = trace.record_stacks(numbers());
             }
         }
     }

@@ -118,15 +118,14 @@ fn attach_virtual(ground: &Ground, tally: &mut Tally) -> Result<()> {
     wrong.extend(growth(&looks, full, ATTACH_GROWTH_KB_MAX));
     wrong.extend(too_large(&looks, ATTACH_DISK_KB));
     wrong.extend(not_every_wake_up(&result.text("text"), hours * 36_000));
-    let memories: Vec<&str> = looks
-        .lines()
-        .filter_map(|look| look.split(' ').next())
-        .collect();
+    let (begin, end) = memory(&looks);
+    let (at_full, _) = memory(looks.lines().nth(full).unwrap_or_default());
     tally.count(
         &format!("{hours} h"),
         format!(
-            "{hours} h, no wake-up lost, KiB of memory at each check: {}",
-            memories.join(" ")
+            "{hours} h, no wake-up lost, KiB of memory at checks 0, {full} and {}: {begin}, \
+             {at_full}, {end}",
+            LOOKS - 1
         ),
         wrong,
     );

@@ -174,7 +174,7 @@ impl Guardian {
     }
 
     /// Starts the processes of the workers of `loads`, which then wait for [`Guardian::begin`]. At
-    /// most [`PREPARED_MAX`] processes are started. Returns at once.
+    /// most 64 processes are started. Returns at once.
     ///
     /// # Errors
     /// Returns an error if the guardian is gone.

@@ -3,7 +3,7 @@
 //! The server is a program, not the kernel's own server. A program always ends when the load's PID
 //! namespace ends. Threads of the kernel's server would keep a network namespace alive that no
 //! process can reach. Guests of the lab end with their measurement, so the worker uses
-//! [`kernel_server`] there. The mounts are in the worker's own mount namespace. The program and its
+//! `kernel_server` there. The mounts are in the worker's own mount namespace. The program and its
 //! client are also in the worker's own network namespace.
 
 mod kernel_server;

@@ -59,9 +59,9 @@ pub struct Stretch {
     /// The system call and the kernel function in which the thread slept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<WaitPlace>,
-    /// For a sleep: what ended it. For a wait: the interrupt or softirq that had the CPU for at
-    /// least half of the wait, or else the thread that had it longest (`idle` for an idle CPU).
-    /// Absent if this is unknown.
+    /// For a sleep: the cause of its end. For a wait: the interrupt or softirq that had the CPU for
+    /// at least half of the wait; otherwise the thread that had it longest (`idle` for an idle
+    /// CPU). Absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// For a wait: for how long `by` had the CPU.

@@ -1,5 +1,5 @@
 //! Locks memory (mlockall(2)), and touches the stack that the measuring loop will use, so that the
-//! loop takes no page faults. Limits the memory that freed blocks keep.
+//! loop takes no page faults. [`share_heap`] limits the freed memory that the process keeps.
 
 use std::io;
 
@@ -22,8 +22,8 @@ pub fn unlock_all() -> io::Result<()> {
     crate::check(unsafe { libc::munlockall() }).map(drop)
 }
 
-/// Makes all threads of this process share one heap. With glibc, each thread otherwise keeps a heap
-/// of its own for memory that it has freed. Must be called before the process starts threads.
+/// Makes all threads of this process share one heap. With glibc, each thread otherwise has its own
+/// heap, which keeps the memory that is freed. Must be called before the process starts threads.
 pub fn share_heap() {
     #[cfg(target_env = "gnu")]
     // SAFETY: the call only sets a number. The process has no other thread that allocates.

@@ -1,8 +1,8 @@
 //! Which threads had each CPU while other threads waited for it, and for how long.
 //!
-//! The trace must contain all switches, but it may lack those from and to the idle task. If a
-//! thread loses a CPU and the trace does not show when it got the CPU, the CPU was idle before. No
-//! thread waited for the CPU then, so the turn is stored as if it followed the previous one.
+//! The trace must contain all switches, but it may lack those from and to the idle task. If the
+//! trace does not show when a thread got a CPU, this CPU was idle before, and there was no waiting
+//! thread. The turn is then stored as if it followed the previous one.
 
 use std::collections::VecDeque;
 

@@ -4,8 +4,9 @@
 //! The stints of a thread follow one another without a gap. The trace must contain `sched_switch`
 //! from and to the followed threads, `sched_waking` of these threads, and a kernel stack after each
 //! switch by which a thread went to sleep. The switches between other threads show which thread had
-//! a CPU while a followed one waited for it, and `sched_migrate_task` shows on which CPU it waited. The entries and exits of timer functions, interrupts and
-//! softirqs show what woke a thread; without them, it is unknown which interrupt did.
+//! a CPU while a followed one waited for it, and `sched_migrate_task` shows on which CPU it waited.
+//! The entries and exits of timer functions, interrupts and softirqs show what woke a thread;
+//! without them, it is unknown which interrupt did.
 //!
 //! If interrupts and softirqs come while a thread runs, their time counts as time in which the
 //! thread ran.
@@ -214,14 +215,13 @@ impl Stints {
             }
             Kind::Waking { thread, .. } if self.threads.contains_key(&thread.pid) => {
                 let waker = self.waker(event);
-                let state = self.threads.get_mut(&thread.pid);
-                if let Some(Some(State::Asleep { wait, .. })) = state {
-                    *wait = Wait::begin(wait.cpu, time);
-                }
-                if let Some(Some(State::Running { woken, .. } | State::Asleep { woken, .. })) =
-                    self.threads.get_mut(&thread.pid)
-                {
-                    *woken = Some((time, waker));
+                match self.threads.get_mut(&thread.pid) {
+                    Some(Some(State::Running { woken, .. })) => *woken = Some((time, waker)),
+                    Some(Some(State::Asleep { woken, wait, .. })) => {
+                        *woken = Some((time, waker));
+                        *wait = Wait::begin(wait.cpu, time);
+                    }
+                    _ => {}
                 }
             }
             Kind::Migrate { pid, to_cpu } => {

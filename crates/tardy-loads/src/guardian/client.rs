@@ -12,7 +12,7 @@ use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
 use tardy_run::plan::LoadPlan;
 
-use super::message::{Command, Containment, LoadEvent, Message, WorkerName};
+use super::message::{Command, Containment, LoadEvent, Message, WorkerKind};
 use crate::lines::Lines;
 
 /// Options of the guardian.
@@ -184,7 +184,7 @@ impl Guardian {
     ) -> Result<(), GuardianError> {
         let workers = loads
             .into_iter()
-            .flat_map(|load| std::iter::repeat_n(WorkerName::of(load), load.worker_count()))
+            .flat_map(|load| std::iter::repeat_n(WorkerKind::of(load), load.worker_count()))
             .take(PREPARED_MAX)
             .collect();
         self.send(&Command::Prepare { workers })

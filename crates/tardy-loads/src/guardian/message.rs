@@ -11,7 +11,7 @@ use tardy_run::plan::{LoadPlan, Share};
 #[serde(rename_all = "lowercase")]
 pub(super) enum Command {
     /// Start the processes of these workers, which then wait for their plans.
-    Prepare { workers: Vec<WorkerName> },
+    Prepare { workers: Vec<WorkerKind> },
     /// Start these loads.
     Begin {
         /// The phase that the loads belong to.
@@ -27,16 +27,16 @@ pub(super) enum Command {
     },
 }
 
-/// What the process of a worker must know before it gets the worker's plan.
+/// Properties of a worker that its process needs before it gets the worker's plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct WorkerName {
+pub(super) struct WorkerKind {
     /// Name of the load.
     pub(super) load: String,
     /// Whether the worker will make a session, which a leader of a process group cannot.
     pub(super) makes_session: bool,
 }
 
-impl WorkerName {
+impl WorkerKind {
     pub(super) fn of(load: &LoadPlan) -> Self {
         Self {
             load: load.name.clone(),

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::{ChildStdin, ChildStdout, Command as Program, Stdio};
 
-use super::message::WorkerName;
+use super::message::WorkerKind;
 use crate::lines::Lines;
 use crate::load::worker::WorkerPlan;
 
@@ -26,25 +26,25 @@ pub(super) struct WorkerProcess {
 
 /// The processes of workers that wait for their plans.
 #[derive(Debug, Default)]
-pub(super) struct Reserve(Vec<(WorkerName, WorkerProcess)>);
+pub(super) struct Reserve(Vec<(WorkerKind, WorkerProcess)>);
 
 impl Reserve {
     /// Starts a process for each of these workers. A process that cannot be started now is started
     /// in its phase, which reports the error.
-    pub(super) fn fill(&mut self, workers: Vec<WorkerName>) {
-        let started = workers.into_iter().filter_map(|name| {
-            let process = WorkerProcess::start(&name).ok()?;
-            Some((name, process))
+    pub(super) fn fill(&mut self, workers: Vec<WorkerKind>) {
+        let started = workers.into_iter().filter_map(|kind| {
+            let process = WorkerProcess::start(&kind).ok()?;
+            Some((kind, process))
         });
         self.0.extend(started);
     }
 
     /// Returns the process of a worker that executes `plan`. Starts a process if none waits.
     pub(super) fn worker(&mut self, plan: &WorkerPlan) -> std::io::Result<WorkerProcess> {
-        let name = WorkerName::of(&plan.load);
-        let mut process = match self.0.iter().position(|(waiting, _)| *waiting == name) {
+        let kind = WorkerKind::of(&plan.load);
+        let mut process = match self.0.iter().position(|(waiting, _)| *waiting == kind) {
             Some(place) => self.0.remove(place).1,
-            None => WorkerProcess::start(&name)?,
+            None => WorkerProcess::start(&kind)?,
         };
         let mut line = serde_json::to_vec(plan).expect("a plan can always be written as JSON");
         line.push(b'\n');
@@ -65,15 +65,15 @@ impl Reserve {
 }
 
 impl WorkerProcess {
-    fn start(name: &WorkerName) -> std::io::Result<Self> {
+    fn start(kind: &WorkerKind) -> std::io::Result<Self> {
         let mut program = Program::new("/proc/self/exe");
         // A separate process group can be killed as a whole. A worker that makes a session thereby
         // makes a process group, too.
-        if !name.makes_session {
+        if !kind.makes_session {
             program.process_group(0);
         }
         let mut child = program
-            .arg0(format!("tardy-load-{}", name.load))
+            .arg0(format!("tardy-load-{}", kind.load))
             .arg(super::WORKER)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

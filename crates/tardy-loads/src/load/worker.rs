@@ -1,7 +1,8 @@
 //! Defines one working process of a load, below the guardian. It is started as `tardy __load`.
 //!
 //! The process is started as a new program with one thread. The first line of its standard input is
-//! its plan. The process binds itself to its CPUs, and works until its standard input ends, and reports its work on standard output once a second.
+//! its plan. The process binds itself to its CPUs, works until its standard input ends, and reports
+//! its work on standard output once a second.
 //! After the end of its input, it undoes its changes and sleeps until the guardian ends. The
 //! process must not exit earlier, because the exit of a process delays samples.
 

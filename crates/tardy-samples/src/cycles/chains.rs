@@ -18,8 +18,8 @@ pub struct ChainLink {
     pub name: String,
     /// Time that the thread waited for a CPU after the wake-up.
     pub waited_ns: Nanos,
-    /// The interrupt or softirq that had the CPU for at least half of this wait, or else the thread
-    /// that had it longest (`idle` for an idle CPU); absent if this thread is unknown.
+    /// The interrupt or softirq that had the CPU for at least half of this wait, otherwise the
+    /// thread that had it longest (`idle` for an idle CPU); absent if this thread is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind: Option<String>,
     /// Time from the end of this wait until the thread woke the next thread of the chain.

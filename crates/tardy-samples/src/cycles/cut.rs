@@ -182,7 +182,7 @@ struct RawStretch {
 
 #[derive(Debug, Clone, Copy)]
 enum By {
-    /// What ended a sleep.
+    /// The cause of the end of a sleep.
     Waker(Waker),
     /// The interrupt or softirq that had the CPU, and for how many ns.
     Work(Waker, i64),
@@ -690,7 +690,7 @@ impl RawCycle {
 }
 
 /// Returns who had the CPU in this interval: the interrupt or softirq that had it for at least half
-/// of the interval, or else the thread that had it longest.
+/// of the interval, otherwise the thread that had it longest.
 fn holder(occupant: Option<Occupant>, held: Option<Held>, start: i64, end: i64) -> By {
     let held = held.and_then(|held| Some(By::Work(held.by, held.most_of(start, end)?)));
     held.unwrap_or(By::Occupant(occupant))
